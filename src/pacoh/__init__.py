@@ -1,0 +1,23 @@
+"""Meta-learned priors: calibrated predictions from a handful of related data sets."""
+
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+__all__ = ["Model", "__version__", "fit", "load", "read"]
+
+if TYPE_CHECKING:
+    from pacoh.api import Model, fit, load
+    from pacoh.reading import read
+
+
+def __getattr__(name: str):
+    """The front of the library, imported when first used: `import pacoh` alone starts nothing."""
+    if name in ("Model", "fit", "load"):
+        from pacoh import api
+
+        return getattr(api, name)
+    if name == "read":
+        from pacoh.reading import read
+
+        return read
+    raise AttributeError(f"module 'pacoh' has no attribute {name!r}")

@@ -1,0 +1,174 @@
+"""The front of the library: people's arrays in, predictive distributions in their own units out."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pacoh import __version__, metrics, persistence, registry
+from pacoh.data import Dataset, Standardizer, bucket, pad, stack
+from pacoh.encoding import Codec
+from pacoh.environments.base import AbstractEnvironment, Pair
+from pacoh.inference.base import Budget
+from pacoh.learners.base import AbstractMetaLearner, AbstractMetaModel
+from pacoh.predictive import AbstractPredictive
+from pacoh.priors.base import AbstractPredictor
+from pacoh.reading import Split, Tasks, read, read_points
+from pacoh.types import Key, PacohError
+
+_TASKS_AT_ONCE = 512
+
+
+@eqx.filter_jit
+def _adapt(meta: AbstractMetaModel, context: Dataset, key: Key) -> AbstractPredictor:
+    return meta.adapt(context, key)
+
+
+@eqx.filter_jit
+def _predict(predictor: AbstractPredictor, x: jax.Array) -> AbstractPredictive:
+    return predictor(x)
+
+
+@eqx.filter_jit
+def _predict_tasks(meta: AbstractMetaModel, contexts: Dataset, x: jax.Array, keys: Key) -> AbstractPredictive:
+    return jax.vmap(lambda context, query, key: meta.adapt(context, key)(query))(contexts, x, keys)
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """A model adapted to one task: call it on inputs."""
+
+    inner: AbstractPredictor
+    units: Standardizer
+    codec: Codec
+
+    def __call__(self, X: Any) -> AbstractPredictive:
+        """The predictive distribution of y at the rows of X, in original units."""
+        x = read_points(X, name="query", codec=self.codec)
+        scaled = self.units.inputs(x)
+        padded = np.pad(scaled, ((0, bucket(len(x)) - len(x)), (0, 0)))
+        predictive = _predict(self.inner, jnp.asarray(padded))
+        cut = jax.tree.map(lambda leaf: leaf[..., : len(x)] if leaf.shape[-1:] == (len(padded),) else leaf, predictive)
+        return cut.numpy().affine(self.units.y_loc, self.units.y_scale)
+
+
+@dataclass(frozen=True)
+class Model:
+    """What was learned from the tasks, with the units it was learned in and a card that says how."""
+
+    meta: AbstractMetaModel
+    units: Standardizer
+    card: dict[str, Any]
+
+    def adapt(self, X: Any = None, y: Any = None, *, seed: int = 0) -> Predictor:
+        """The predictor for a task with context (X, y); without arguments the prior's."""
+        codec = self.codec
+        if X is None:
+            x, y = np.empty((0, codec.d)), np.empty(0)
+        else:
+            x, y = read_points(X, [] if y is None else y, name="context", codec=codec)
+        return Predictor(_adapt(self.meta, pad(*self.units(x, y)), jax.random.key(seed)), self.units, codec)
+
+    @property
+    def codec(self) -> Codec:
+        """How columns and labels become numbers."""
+        return Codec.from_json(self.card["codec"])
+
+    def predict_tasks(
+        self, contexts: Sequence[Pair], queries: Sequence[np.ndarray], *, seed: int = 0
+    ) -> AbstractPredictive:
+        """Predictions for many tasks at once, in original units: a leading task axis, queries padded alike."""
+        keys = jax.random.split(jax.random.key(seed), len(contexts))
+        context_size = bucket(max(len(x) for x, _ in contexts))
+        query_size = bucket(max(len(x) for x in queries))
+        parts = []
+        for start in range(0, len(contexts), _TASKS_AT_ONCE):
+            some = slice(start, start + _TASKS_AT_ONCE)
+            context = stack([self.units(x, y) for x, y in contexts[some]], context_size)
+            asked = stack([(self.units.inputs(x), np.zeros(len(x))) for x in queries[some]], query_size)
+            parts.append(_predict_tasks(self.meta, context, asked.x, keys[some]).numpy())
+        whole = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+        return whole.affine(self.units.y_loc, self.units.y_scale)
+
+    def evaluate(self, split: Split, *, seed: int = 0) -> dict[str, float | None]:
+        """Every metric on tasks with context and query: adapt to the one, score on the other."""
+        predictive = self.predict_tasks(split.context.pairs(), split.query.x, seed=seed)
+        size = bucket(max(split.query.sizes))
+        y = np.stack([np.pad(y, (0, size - len(y))) for y in split.query.y])
+        return metrics.summary(predictive, y, np.arange(size) < np.array(split.query.sizes)[:, None])
+
+    def save(self, path: str | Path) -> None:
+        """Writes the model as one file. It holds no data of the tasks beyond their means, scales and ranges."""
+        persistence.save(path, {"meta": self.meta, "units": self.units}, self.card)
+
+
+def load(path: str | Path) -> Model:
+    """Reads a model that `Model.save` wrote."""
+    content, card = persistence.load(path)
+    return Model(content["meta"], content["units"], card)
+
+
+def fit(
+    tasks: Any,
+    method: str | AbstractMetaLearner = "pacoh-gp-svgd",
+    *,
+    seed: int = 0,
+    budget: Budget | None = None,
+    **settings: Any,
+) -> Model:
+    """Learns a prior from tasks: a list of (X, y), a dict by name, a DataFrame, a folder of CSVs or an NPZ file.
+
+    `method` is a registered name (with its settings as keywords) or a learner of your own.
+    """
+    known = read(tasks)
+    pairs = known.pairs()
+    shape = registry.Shape(len(pairs), float(np.mean([len(x) for x, _ in pairs])), pairs[0][0].shape[1])
+    learner = registry.learner(method, shape, **settings) if isinstance(method, str) else method
+    units = Standardizer.fit(pairs)
+    card = _card(known, method if isinstance(method, str) else type(method).__name__, seed, settings)
+    return _fit(learner, pairs, units, card, seed, budget)
+
+
+def fit_oracle(environment: AbstractEnvironment, draw: int) -> Model:
+    """The Bayes-optimal predictor of an environment, as a model."""
+    learner = environment.oracle()
+    if learner is None:
+        raise PacohError(
+            f"The Bayes-optimal predictor of {type(environment).__name__} is not known: choose another method."
+        )
+    tasks = environment.draw(draw).train
+    card = _card(tasks, "oracle", 0, {})
+    return _fit(learner, tasks.pairs(), Standardizer.identity(tasks.x[0].shape[1]), card, 0, None)
+
+
+def _fit(
+    learner: AbstractMetaLearner, pairs: list[Pair], units: Standardizer, card: dict, seed: int, budget: Budget | None
+) -> Model:
+    began = time.perf_counter()
+    scaled = stack([units(x, y) for x, y in pairs])
+    meta = jax.block_until_ready(learner.fit(scaled, jax.random.key(seed), budget=budget))
+    return Model(meta, units, card | {"seconds": round(time.perf_counter() - began, 2)})
+
+
+def _card(tasks: Tasks, method: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
+    sizes = [len(x) for x in tasks.x]
+    pooled = np.concatenate(tasks.x)
+    return {
+        "method": method,
+        "settings": settings,
+        "seed": seed,
+        "pacoh": __version__,
+        "jax": jax.__version__,
+        "precision": str(jnp.zeros(()).dtype),
+        "tasks": len(sizes),
+        "points": {"least": min(sizes), "most": max(sizes), "in_all": sum(sizes)},
+        "inputs": list(tasks.columns),
+        "codec": tasks.codec.to_json() if tasks.codec is not None else None,
+        "ranges": [[float(low), float(high)] for low, high in zip(pooled.min(0), pooled.max(0), strict=True)],
+    }

@@ -1,0 +1,19 @@
+"""The command `pacoh`: each sub-command in a file of its own; jax is imported only by those that need it."""
+
+import typer
+
+from pacoh.cli import bound, demo, models
+
+app = typer.Typer(
+    help="Meta-learned priors: calibrated predictions from a handful of related data sets.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.command("demo")(demo.demo)
+app.command("list")(models.list_)
+app.command("fit")(models.fit)
+app.command("evaluate")(models.evaluate)
+app.command("predict")(models.predict)
+app.command("info")(models.info)
+app.add_typer(bound.app, name="bound", help="PAC-Bayes bounds and the case studies of the theory.")

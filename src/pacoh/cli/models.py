@@ -1,0 +1,180 @@
+"""fit, evaluate, predict, info, list."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Source = Annotated[
+    str, typer.Argument(help="An environment's name, or your tasks: a folder of CSVs, a CSV, NPZ or Parquet file.")
+]
+DrawOption = Annotated[int, typer.Option(help="Which draw of the environment's data.")]
+TaskColumn = Annotated[str | None, typer.Option("--task", help="The column that names the task.")]
+TargetColumn = Annotated[
+    str | None, typer.Option("--target", help="The column to predict (default: the last, or `y`).")
+]
+
+
+def list_(as_json: Json = False) -> None:
+    """Lists the methods and environments."""
+    from pacoh.cli.output import show, show_table
+    from pacoh.registry import ENVIRONMENTS, METHODS
+
+    methods = {name: method.summary for name, method in METHODS.items()}
+    methods["oracle"] = "the Bayes-optimal predictor of a synthetic environment"
+    environments = {name: (make.__doc__ or "").split("\n")[0] for name, make in ENVIRONMENTS.items()}
+    if as_json:
+        show({"methods": methods, "environments": environments}, True)
+        return
+    show_table("Methods", ["name", "what it is"], [list(row) for row in methods.items()])
+    show_table("Environments", ["name", "what it is"], [list(row) for row in environments.items()])
+
+
+def fit(
+    source: Source,
+    out: Annotated[Path, typer.Option(help="Where the model file goes.")],
+    method: Annotated[str, typer.Option(help="A method of `pacoh list`.")] = "pacoh-gp-svgd",
+    seed: Annotated[int, typer.Option(help="Moves initialisation and gradient noise, never the data.")] = 0,
+    draw: DrawOption = 29,
+    task: TaskColumn = None,
+    target: TargetColumn = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="A setting of the method, as name=value.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Learns a prior from tasks and writes it to a file."""
+    from pacoh import api, registry
+    from pacoh.cli.output import prepare_jax, progress_budget, show
+
+    prepare_jax()
+    if not out.resolve().parent.is_dir():
+        raise FileNotFoundError(f"The folder of --out {out} does not exist: make it first.")
+    chosen = _settings(settings or [])
+    if method == "oracle":
+        if source not in registry.ENVIRONMENTS:
+            from pacoh.types import PacohError
+
+            raise PacohError(f"Only environments have an oracle ({', '.join(registry.ENVIRONMENTS)}); got {source!r}.")
+        model = api.fit_oracle(registry.environment(source), draw)
+    else:
+        if method not in registry.METHODS:
+            registry.learner(method, registry.Shape(2, 1, 1))  # the error that lists the methods
+        tasks = _train_tasks(source, draw, task, target)
+        with progress_budget(method) as budget:
+            model = api.fit(tasks, method, seed=seed, budget=budget, **chosen)
+    model.save(out)
+    card = model.card
+    show({"model": str(out)} | {key: card[key] for key in ("method", "tasks", "points", "seconds")}, as_json)
+
+
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="A model file.")],
+    source: Source,
+    context: Annotated[int | None, typer.Option(help="Own tasks: the first N rows of each are context.")] = None,
+    draw: DrawOption = 29,
+    seed: Annotated[int, typer.Option(help="Seed of the adaptation.")] = 0,
+    task: TaskColumn = None,
+    target: TargetColumn = None,
+    as_json: Json = False,
+) -> None:
+    """Scores a model on test tasks: adapts to the context of each, predicts its query points."""
+    from pacoh import api
+    from pacoh.cli.output import prepare_jax, show
+
+    prepare_jax()
+    loaded = api.load(model)
+    split = _test_tasks(loaded, source, draw, task, target, context)
+    record: dict[str, Any] = {"method": loaded.card["method"], "tasks": len(split.context)}
+    scores = loaded.evaluate(split, seed=seed)
+    show(record | scores | {"accuracy": None, "ece": None} if as_json else record | scores, as_json)
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="A model file.")],
+    query: Annotated[Path, typer.Option(help="A CSV of inputs.")],
+    out: Annotated[Path, typer.Option(help="The CSV of predictions to write.")],
+    context: Annotated[
+        Path | None, typer.Option(help="A CSV of the new task's points, last column y; none: the prior.")
+    ] = None,
+    target: TargetColumn = None,
+    seed: Annotated[int, typer.Option(help="Seed of the adaptation.")] = 0,
+) -> None:
+    """Predicts a new task: mean, std and the 5, 50 and 95 % quantiles at each row of the query."""
+    import numpy as np
+
+    from pacoh import api
+    from pacoh.cli.output import prepare_jax
+    from pacoh.predictive import AbstractDistribution
+    from pacoh.reading import read_csv
+
+    prepare_jax()
+    loaded = api.load(model)
+    known = (None, None) if context is None else read_csv(context, targets=True, codec=loaded.codec, target=target)
+    asked = read_csv(query, targets=False, codec=loaded.codec, target=target)
+    predictive = loaded.adapt(*known, seed=seed)(asked)
+    columns: dict[str, Any] = {"mean": predictive.mean}
+    if isinstance(predictive, AbstractDistribution):
+        columns |= {"std": predictive.std, **{f"q{p:02d}": predictive.quantile(p / 100) for p in (5, 50, 95)}}
+    rows = np.column_stack(list(columns.values()))
+    np.savetxt(out, rows, delimiter=",", header=",".join(columns), comments="", fmt="%.10g")
+    typer.echo(f"{len(rows)} predictions in {out}")
+
+
+def info(model: Annotated[Path, typer.Argument(help="A model file.")], as_json: Json = False) -> None:
+    """Says what a model file holds and how it was made."""
+    from pacoh import persistence
+    from pacoh.cli.output import show
+
+    show(persistence.load(model)[1], as_json)
+
+
+def _settings(pairs: list[str]) -> dict[str, Any]:
+    """name=value pairs, each value read as a number or JSON where it is one."""
+    import json
+
+    from pacoh.types import PacohError
+
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise PacohError(f"A setting is written name=value; got {pair!r}.")
+        try:
+            settings[name] = json.loads(value)
+        except json.JSONDecodeError:
+            settings[name] = value
+    return settings
+
+
+def _train_tasks(source: str, draw: int, task: str | None, target: str | None) -> Any:
+    from pacoh import registry
+    from pacoh.reading import read
+
+    if source in registry.ENVIRONMENTS:
+        return registry.environment(source).draw(draw).train
+    return read(_path(source), task=task, target=target)
+
+
+def _test_tasks(model: Any, source: str, draw: int, task: str | None, target: str | None, context: int | None) -> Any:
+    from pacoh import registry
+    from pacoh.reading import read
+    from pacoh.types import PacohError
+
+    if source in registry.ENVIRONMENTS:
+        return registry.environment(source).draw(draw).test
+    if context is None:
+        raise PacohError(
+            "For your own tasks say how many rows of each are context: --context N; the others are predicted."
+        )
+    return read(_path(source), task=task, target=target, minimum=1, codec=model.codec).split(context)
+
+
+def _path(source: str) -> Path:
+    from pacoh import registry
+    from pacoh.types import PacohError
+
+    path = Path(source)
+    if not path.exists():
+        names = ", ".join(registry.ENVIRONMENTS)
+        raise PacohError(f"{source!r} is neither a file or folder nor an environment ({names}).")
+    return path

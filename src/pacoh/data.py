@@ -1,0 +1,119 @@
+"""Tasks as arrays: padded, masked stacks, and the change of units that learners work in."""
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Num
+
+from pacoh.types import PacohError
+
+
+class Dataset(eqx.Module):
+    """The points of one task; a stack of tasks is the same type with a leading axis.
+
+    Rows whose mask is False are padding and count for nothing.
+    """
+
+    x: Float[Array, "*n m d"]
+    y: Num[Array, "*n m"]
+    mask: Bool[Array, "*n m"]
+
+    @property
+    def sizes(self) -> Num[Array, "*n"]:
+        """The number of points of each task."""
+        return self.mask.sum(-1)
+
+    def rows(self, keep: Bool[Array, "*n m"]) -> "Dataset":
+        """The same points with only the rows in `keep` counted."""
+        return Dataset(self.x, self.y, self.mask & keep)
+
+
+class Task(eqx.Module):
+    """What a learner is given (context) and what it is asked (query)."""
+
+    context: Dataset
+    query: Dataset
+
+
+def bucket(size: int) -> int:
+    """The padded length for `size` rows: the next of 1..8, 10, 12, 14, 16, 20, 24, 28, 32, 40, ...
+
+    At most a quarter of the rows is padding, and a stream of odd sizes meets few shapes, so it compiles seldom.
+    """
+    size, step = max(size, 1), 1
+    while size > 8 * step:
+        step *= 2
+    return -(-size // step) * step
+
+
+def pad(x: np.ndarray, y: np.ndarray, size: int | None = None) -> Dataset:
+    """One task as a Dataset of `size` rows (default: its bucket), in the precision jax works in."""
+    size = bucket(len(x)) if size is None else size
+    if len(x) > size:
+        raise PacohError(
+            f"A task of {len(x)} points does not fit into {size} rows: give size={bucket(len(x))} or more."
+        )
+    extra = size - len(x)
+    number = float if np.issubdtype(y.dtype, np.floating) else int
+    return Dataset(
+        jnp.asarray(np.pad(np.asarray(x, float), ((0, extra), (0, 0)))),
+        jnp.asarray(np.pad(np.asarray(y, number), (0, extra))),
+        jnp.asarray(np.arange(size) < len(x)),
+    )
+
+
+def stack(tasks: Sequence[tuple[np.ndarray, np.ndarray]], size: int | None = None) -> Dataset:
+    """Tasks of unequal sizes as one Dataset with a leading axis, padded to the bucket of the largest."""
+    size = bucket(max((len(x) for x, _ in tasks), default=0)) if size is None else size
+    padded = [pad(x, y, size) for x, y in tasks]
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *padded)
+
+
+class Standardizer(eqx.Module):
+    """Zero mean and unit scale for inputs and targets, and back.
+
+    It works in NumPy's float64 on the host, before anything is cast to the working precision: a time stamp of 1.7e9 or
+    a frequency of 1e9 +- 10 keeps its digits. A constant column gets scale 1.
+    """
+
+    x_loc: np.ndarray
+    x_scale: np.ndarray
+    y_loc: np.ndarray
+    y_scale: np.ndarray
+
+    @staticmethod
+    def fit(tasks: Sequence[tuple[np.ndarray, np.ndarray]]) -> "Standardizer":
+        """Statistics of the pooled points of `tasks`; class ids (integers) keep their values."""
+        x = np.concatenate([np.asarray(x, np.float64) for x, _ in tasks])
+        y = np.concatenate([np.asarray(y) for _, y in tasks])
+        if not np.issubdtype(y.dtype, np.floating):
+            return Standardizer(x.mean(0), _scale(x), np.zeros(()), np.ones(()))
+        return Standardizer(x.mean(0), _scale(x), y.mean(dtype=np.float64), _scale(y[:, None])[0])
+
+    @staticmethod
+    def identity(d: int) -> "Standardizer":
+        """Original units."""
+        return Standardizer(np.zeros(d), np.ones(d), np.zeros(()), np.ones(()))
+
+    def inputs(self, x: np.ndarray) -> np.ndarray:
+        """Inputs in learner units."""
+        return (np.asarray(x, np.float64) - self.x_loc) / self.x_scale
+
+    def targets(self, y: np.ndarray) -> np.ndarray:
+        """Targets in learner units; class ids as they are."""
+        y = np.asarray(y)
+        return (y - self.y_loc) / self.y_scale if np.issubdtype(y.dtype, np.floating) else y
+
+    def __call__(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Inputs and targets in learner units."""
+        return self.inputs(x), self.targets(y)
+
+
+def _scale(columns: np.ndarray) -> np.ndarray:
+    """Standard deviations, with 1 for columns that are constant up to rounding."""
+    sd = columns.std(0, dtype=np.float64)
+    resolution = 1e-12 * np.abs(columns).max(0, initial=0.0)
+    return np.where(sd > resolution, sd, 1.0)

@@ -1,0 +1,260 @@
+"""The contract of an engine, and the two loops of the package: `scan` (pure) and `run` (host)."""
+
+import abc
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Bool, Float
+from threadpoolctl import threadpool_limits
+
+from pacoh.types import Key, Params, Scalar
+
+
+class AbstractLogDensity(eqx.Module):
+    """An unnormalised log-density over parameters.
+
+    A Module, not a closure: new data of the same shape compiles nothing.
+    """
+
+    @abc.abstractmethod
+    def __call__(self, phi: Params, key: Key) -> Scalar:
+        """ln q(phi) up to a constant; the key serves densities that are estimated by draws."""
+
+    def minibatch(self, key: Key) -> "AbstractLogDensity":
+        """An unbiased, cheaper stand-in for one step, shared by all particles; by default the density itself."""
+        del key
+        return self
+
+
+class Layout(NamedTuple):
+    """How a parameter tree lies in a flat vector; equal layouts compile once."""
+
+    treedef: Any
+    shapes: tuple[tuple[int, ...], ...]
+
+    @staticmethod
+    def of(tree: Params) -> "Layout":
+        """The layout of `tree`."""
+        leaves, treedef = jax.tree.flatten(tree)
+        return Layout(treedef, tuple(leaf.shape for leaf in leaves))
+
+    def flatten(self, tree: Params) -> Float[Array, " D"]:
+        """All leaves in one vector: fewer, larger operations a step."""
+        return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(tree)])
+
+    def unflatten(self, vector: Float[Array, " D"]) -> Params:
+        """The tree back."""
+        ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes])
+        parts = jnp.split(vector, ends[:-1])
+        leaves = [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
+        return jax.tree.unflatten(self.treedef, leaves)
+
+
+class Info(NamedTuple):
+    """What one step reports."""
+
+    value: Scalar  # the log-density, averaged over particles
+    ok: Bool[Array, ""]  # False: the step gave a number that is not finite and was undone
+
+
+class AbstractState(eqx.Module):
+    """An engine's state; `position` holds every number that must stay finite."""
+
+    position: eqx.AbstractVar[Float[Array, "K D"]]
+
+
+class AbstractInference(eqx.Module):
+    """An engine: the same three calls serve the hyper-posterior and a task's posterior."""
+
+    @property
+    @abc.abstractmethod
+    def steps(self) -> int:
+        """How many steps a whole run has."""
+
+    @abc.abstractmethod
+    def init(self, log_density: AbstractLogDensity, draw: Callable[[Key], Params], key: Key) -> AbstractState:
+        """The state before the first step, from `draw` (one start a particle)."""
+
+    @abc.abstractmethod
+    def step(self, log_density: AbstractLogDensity, state: Any, key: Key) -> tuple[Any, Scalar]:
+        """One step: the new state and the log-density where it started."""
+
+    @abc.abstractmethod
+    def draws(self, state: Any, key: Key) -> Params:
+        """Draws from the approximation, with a leading axis K."""
+
+
+class Adam(eqx.Module):
+    """Adam on a flat array, with a linear warm-up and cosine decay to `final` times the rate over `steps`.
+
+    The rate is an array, so that many rates train in one `vmap`.
+    """
+
+    rate: Float[Array, ""] = eqx.field(converter=jnp.asarray, default=3e-3)
+    steps: int = eqx.field(static=True, default=3000)
+    warmup: int = eqx.field(static=True, default=0)
+    final: float = eqx.field(static=True, default=0.0)
+
+    def init(self, position: Array) -> Any:
+        """Moments at zero."""
+        return _ADAM.init(position)
+
+    def update(self, direction: Array, moments: Any, t: Array) -> tuple[Array, Any]:
+        """The step along an ascent direction at step t."""
+        update, moments = _ADAM.update(direction, moments)
+        progress = jnp.clip(t / self.steps, 0.0, 1.0)
+        decay = self.final + (1 - self.final) * 0.5 * (1 + jnp.cos(jnp.pi * progress))
+        ramp = jnp.clip((t + 1) / (self.warmup + 1), 0.0, 1.0)
+        return self.rate * decay * ramp * jnp.asarray(update), moments
+
+
+_ADAM = optax.scale_by_adam()
+
+
+class AscentState(AbstractState):
+    """Particles (or variational parameters) and the optimiser's moments."""
+
+    position: Float[Array, "K D"]
+    moments: Any
+    t: Array
+    layout: Layout = eqx.field(static=True)
+
+
+class AbstractAscent(AbstractInference):
+    """An engine that follows a direction with Adam; a subclass says only which direction."""
+
+    optimizer: eqx.AbstractVar[Adam]
+
+    @property
+    def steps(self) -> int:
+        """The optimiser's horizon."""
+        return self.optimizer.steps
+
+    @abc.abstractmethod
+    def ascent(self, log_density: AbstractLogDensity, state: AscentState, key: Key) -> tuple[Array, Scalar]:
+        """The direction for `state.position`, and the mean log-density."""
+
+    def start(self, starts: Float[Array, "K D"], layout: Layout) -> AscentState:
+        """The state at given starting points."""
+        return AscentState(starts, self.optimizer.init(starts), jnp.zeros((), jnp.int32), layout)
+
+    def step(self, log_density: AbstractLogDensity, state: AscentState, key: Key) -> tuple[AscentState, Scalar]:
+        """One Adam step along the direction."""
+        direction, value = self.ascent(log_density, state, key)
+        update, moments = self.optimizer.update(direction, state.moments, state.t)
+        return AscentState(state.position + update, moments, state.t + 1, state.layout), value
+
+
+def starts(draw: Callable[[Key], Params], count: int, key: Key) -> tuple[Float[Array, "K D"], Layout]:
+    """`count` independent starting points as rows, and their layout."""
+    layout = Layout.of(eqx.filter_eval_shape(draw, key))
+    return jax.vmap(lambda k: layout.flatten(draw(k)))(jax.random.split(key, count)), layout
+
+
+def scores(log_density: AbstractLogDensity, state: AscentState, key: Key) -> tuple[Array, Array]:
+    """ln q and its gradient at each row: one mini-batch for all rows, draws of its own for each row."""
+    key_batch, key_draws = jax.random.split(key)
+    density = log_density.minibatch(key_batch)
+
+    def of_row(row, key):
+        return density(state.layout.unflatten(row), key)
+
+    return jax.vmap(jax.value_and_grad(of_row))(state.position, jax.random.split(key_draws, len(state.position)))
+
+
+def scan(engine: AbstractInference, log_density: AbstractLogDensity, state: Any, keys: Key) -> tuple[Any, Info]:
+    """One step a key, compiled; pure, so it may stand inside `vmap` and `grad`. A step that is not finite is undone."""
+
+    def body(state, key):
+        new, value = engine.step(log_density, state, key)
+        ok = jnp.isfinite(value) & jnp.isfinite(new.position.sum())
+        return jax.tree.map(lambda a, b: jnp.where(ok, a, b), new, state), Info(value, ok)
+
+    return jax.lax.scan(body, state, keys)
+
+
+class Problem(eqx.Module):
+    """What `run` trains: an engine on a density, from `draw`. Array leaves carry a leading axis of lanes."""
+
+    engine: AbstractInference
+    log_density: AbstractLogDensity
+    draw: Callable[[Key], Params]
+
+
+class Budget(eqx.Module):
+    """How the host drives a run: steps a chunk, seconds at most, and who is told of progress (done, total, value)."""
+
+    chunk: int = 500
+    seconds: float | None = None
+    progress: Callable[[int, int, float], None] | None = None
+
+
+class Trained(eqx.Module):
+    """The end of a run, lane by lane."""
+
+    state: Any
+    curve: np.ndarray  # (lanes, points): the mean log-density over windows of steps
+    skipped: np.ndarray  # (lanes,): steps undone because a number was not finite
+    steps: int
+
+    def complaint(self) -> str | None:
+        """What went wrong, in a sentence; None when every step was fine."""
+        if not self.skipped.any():
+            return None
+        lanes = ", ".join(f"lane {lane}: {count}" for lane, count in enumerate(self.skipped) if count)
+        return (
+            f"Training met numbers that are not finite and undid those steps ({lanes} of {self.steps}); the last good "
+            "state was kept. A smaller learning rate, or outliers in the targets, are the first things to look at."
+        )
+
+
+@eqx.filter_jit
+def _start(problem: Problem, keys: Key) -> Any:
+    return eqx.filter_vmap(lambda p, key: p.engine.init(p.log_density, p.draw, key))(problem, keys)
+
+
+@eqx.filter_jit
+def _chunk(problem: Problem, states: Any, keys: Key, index: Array, length: int) -> tuple[Any, Info]:
+    def lane(p, state, key):
+        return scan(p.engine, p.log_density, state, jax.random.split(jax.random.fold_in(key, index), length))
+
+    return eqx.filter_vmap(lane)(problem, states, keys)
+
+
+def run(problem: Problem, keys: Key, budget: Budget | None = None) -> Trained:
+    """Trains every lane of `problem` (one a key) in chunks of `scan`: progress, a NaN guard a lane, a time limit.
+
+    BLAS is held to one thread meanwhile: many small factorisations otherwise fight over threads.
+    """
+    budget = budget or Budget()
+    total = problem.engine.steps
+    began = time.monotonic()
+    curve, skipped, done = [], np.zeros(len(keys), int), 0
+    with threadpool_limits(1, "blas"):
+        states = _start(problem, jax.vmap(lambda key: jax.random.fold_in(key, 0))(keys))
+        while done < total:
+            length = min(budget.chunk, total - done)
+            states, info = _chunk(problem, states, keys, jnp.asarray(1 + done), length)
+            values, ok = np.asarray(info.value), np.asarray(info.ok)
+            done += length
+            skipped += (~ok).sum(1)
+            curve.append(_thin(np.where(ok, values, np.nan)))
+            if budget.progress is not None:
+                budget.progress(done, total, float(np.nanmean(np.append(curve[-1][:, -1], np.nan))))
+            if budget.seconds is not None and time.monotonic() - began > budget.seconds:
+                break
+    return Trained(states, np.concatenate(curve, 1), skipped, done)
+
+
+def _thin(values: np.ndarray, window: int = 25) -> np.ndarray:
+    """Means over windows of steps, ignoring steps that were undone."""
+    width = min(window, values.shape[1])
+    kept = values[:, : values.shape[1] // width * width].reshape(len(values), -1, width)
+    count = np.maximum(np.isfinite(kept).sum(-1), 1)
+    return np.where(np.isfinite(kept).any(-1), np.nansum(kept, -1) / count, np.nan)

@@ -1,0 +1,88 @@
+"""What a learner is: fit on tasks gives a model, the model adapts to a context and gives a predictor.
+
+Learners work in learner units (standardised inputs and targets) on stacks of padded tasks; `pacoh.api` translates from
+and to people's units.
+"""
+
+import abc
+import warnings
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pacoh.data import Dataset, Task
+from pacoh.inference.base import Budget, Problem, Trained, run
+from pacoh.priors.base import AbstractPredictor
+from pacoh.types import Key, PacohWarning
+
+
+class AbstractMetaModel(eqx.Module):
+    """What was learned from the tasks."""
+
+    @abc.abstractmethod
+    def adapt(self, context: Dataset, key: Key) -> AbstractPredictor:
+        """The predictor for a task with this context (no points: the prior's); pure, so many tasks are one `vmap`."""
+
+
+class AbstractMetaLearner(eqx.Module):
+    """An algorithm with its settings. Learning never changes it."""
+
+    @abc.abstractmethod
+    def fit(
+        self, tasks: Dataset, key: Key, valid: Task | None = None, budget: Budget | None = None
+    ) -> AbstractMetaModel:
+        """Learns from a stack of tasks; `valid` is for learners that stop or choose by validation tasks."""
+
+
+class AbstractTrainedLearner(AbstractMetaLearner):
+    """A learner that is an engine on a log-density: it needs no loop of its own."""
+
+    @abc.abstractmethod
+    def problem(self, tasks: Dataset) -> Problem:
+        """The engine, the density and the starting points, for one lane."""
+
+    @abc.abstractmethod
+    def model(self, state: Any, tasks: Dataset, key: Key) -> AbstractMetaModel:
+        """The model at the end of training, for one lane."""
+
+    def check(self, tasks: Dataset) -> None:
+        """Refuses what cannot work, before anything is compiled."""
+        del tasks
+
+    def fit(
+        self, tasks: Dataset, key: Key, valid: Task | None = None, budget: Budget | None = None
+    ) -> AbstractMetaModel:
+        """Trains one lane."""
+        del valid
+        learners, stacks = jax.tree.map(lambda leaf: leaf[None] if eqx.is_array(leaf) else leaf, (self, tasks))
+        models, trained = fit_lanes(learners, stacks, key[None], budget)
+        complaint = trained.complaint()
+        if complaint is not None:
+            warnings.warn(complaint, PacohWarning, stacklevel=3)
+        return jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, models)
+
+
+def fit_lanes(
+    learners: AbstractTrainedLearner, tasks: Dataset, keys: Key, budget: Budget | None = None
+) -> tuple[Any, Trained]:
+    """Trains many lanes at once: seeds, continuous settings and draws of the tasks are one leading axis."""
+    learners.check(tasks)
+    problem = eqx.filter_vmap(lambda learner, stack: learner.problem(stack))(learners, tasks)
+    trained = run(problem, keys, budget)
+    return _models(learners, trained.state, tasks, keys), trained
+
+
+@eqx.filter_jit
+def _models(learners: AbstractTrainedLearner, states: Any, tasks: Dataset, keys: Key) -> Any:
+    def lane(learner, state, stack, key):
+        return learner.model(state, stack, jax.random.fold_in(key, np.iinfo(np.int32).max))
+
+    return eqx.filter_vmap(lane)(learners, states, tasks, keys)
+
+
+def lanes(items: list[Any]) -> Any:
+    """Modules of one structure as one module with a leading axis."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves) if eqx.is_array(leaves[0]) else leaves[0], *items)

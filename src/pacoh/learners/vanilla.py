@@ -1,0 +1,93 @@
+"""Learning each task alone: a prior family fitted to the context by MAP, standardised by the context itself."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from pacoh.data import Dataset, Task
+from pacoh.inference.base import AbstractInference, Budget, scan
+from pacoh.inference.map import MAP
+from pacoh.learners.base import AbstractMetaLearner, AbstractMetaModel
+from pacoh.learners.pacoh import Ensemble, PACOHModel, Start
+from pacoh.predictive import GaussianMixture
+from pacoh.priors.base import AbstractHyperPrior, AbstractPredictor, AbstractPrior
+from pacoh.theory import BAYES, HyperPosterior, Rates
+from pacoh.types import Key
+
+
+class Rescaled(AbstractPredictor):
+    """A predictor that works in units of its own context."""
+
+    inner: AbstractPredictor
+    x_loc: Float[Array, " d"]
+    x_scale: Float[Array, " d"]
+    y_loc: Float[Array, ""]
+    y_scale: Float[Array, ""]
+
+    def __call__(self, x: Float[Array, "q d"]) -> GaussianMixture:
+        """Of y."""
+        return self.inner((x - self.x_loc) / self.x_scale).affine(self.y_loc, self.y_scale)  # pyright: ignore
+
+    def latent(self, x: Float[Array, "q d"]) -> GaussianMixture:
+        """Of f."""
+        return self.inner.latent((x - self.x_loc) / self.x_scale).affine(self.y_loc, self.y_scale)  # pyright: ignore
+
+    def function(self, key: Key) -> Callable[[Float[Array, "q d"]], Float[Array, " q"]]:
+        """One draw of f."""
+        draw = self.inner.function(key)
+        return lambda x: self.y_loc + self.y_scale * draw((x - self.x_loc) / self.x_scale)
+
+
+def context_units(context: Dataset) -> tuple[Array, Array, Array, Array]:
+    """Mean and scale of a context's inputs and targets; 0 and 1 where there are too few points to tell."""
+    count = jnp.maximum(context.mask.sum(), 1)
+    columns = jnp.concatenate([context.x, context.y[:, None]], -1)
+    kept = jnp.where(context.mask[:, None], columns, 0.0)
+    loc = kept.sum(0) / count
+    sd = jnp.sqrt((jnp.where(context.mask[:, None], columns - loc, 0.0) ** 2).sum(0) / count)
+    scale = jnp.where(sd > 1e-5 * (1 + jnp.abs(loc)), sd, 1.0)
+    return loc[:-1], scale[:-1], loc[-1], scale[-1]
+
+
+class VanillaModel(AbstractMetaModel):
+    """Knows nothing but the family: all learning happens in `adapt`."""
+
+    prior: AbstractPrior
+    hyper_prior: Callable[[Any], AbstractHyperPrior]
+    inference: AbstractInference
+    rates: Rates
+
+    def adapt(self, context: Dataset, key: Key) -> Rescaled:
+        """The prior's parameters by the engine on this context's evidence alone, then conditioning on it."""
+        key_init, key_steps, key_draws, key_adapt = jax.random.split(key, 4)
+        units = context_units(context)
+        x_loc, x_scale, y_loc, y_scale = units
+        scaled = Dataset((context.x - x_loc) / x_scale, (context.y - y_loc) / y_scale, context.mask)
+        d = context.x.shape[-1]
+        hyper_prior = self.hyper_prior(self.prior.specs(d))
+        one_task = jax.tree.map(lambda leaf: leaf[None], scaled)
+        betas = self.rates.betas(one_task.sizes)
+        density = HyperPosterior(self.prior, hyper_prior, one_task, betas, jnp.ones(1), None)  # one task: weight 1
+        state = self.inference.init(density, Start(self.prior, d), key_init)
+        state, _ = scan(self.inference, density, state, jax.random.split(key_steps, self.inference.steps))
+        fitted = PACOHModel(self.prior, self.inference.draws(state, key_draws), self.rates)
+        predictor: Ensemble = fitted.adapt(scaled, key_adapt)
+        return Rescaled(predictor, *units)
+
+
+class Vanilla(AbstractMetaLearner):
+    """The baseline without transfer: `fit` learns nothing from the tasks."""
+
+    prior: AbstractPrior
+    hyper_prior: Callable[[Any], AbstractHyperPrior]
+    inference: AbstractInference = eqx.field(default_factory=MAP)
+    rates: Rates = BAYES
+
+    def fit(self, tasks: Dataset, key: Key, valid: Task | None = None, budget: Budget | None = None) -> VanillaModel:
+        """Passes the settings on."""
+        del tasks, key, valid, budget
+        return VanillaModel(self.prior, self.hyper_prior, self.inference, self.rates)

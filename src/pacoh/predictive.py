@@ -1,0 +1,205 @@
+"""Predictive distributions of a target at q query points.
+
+Every kind is written for arrays with any leading axes, in jax (inside compiled code) or NumPy (what users get: float64
+in original units, so that a small spread on a large offset survives).
+"""
+
+import abc
+from types import ModuleType
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.special
+from jax.scipy import special as jax_special
+from jaxtyping import Array, Float
+
+from pacoh.types import Key, PacohError
+
+_LOG_ROOT_TWO_PI = 0.5 * np.log(2 * np.pi)
+
+
+def _spaces(array) -> tuple[ModuleType, ModuleType]:
+    """The array and special-function modules that `array` belongs to."""
+    return (jnp, jax_special) if isinstance(array, jax.Array) else (np, scipy.special)
+
+
+class AbstractPredictive(eqx.Module):
+    """A distribution of y at each query point; `mean` is the only thing every kind has."""
+
+    @property
+    @abc.abstractmethod
+    def mean(self) -> Float[Array, "*n q"]:
+        """The predictive mean."""
+
+    @abc.abstractmethod
+    def affine(self, loc, scale) -> "AbstractPredictive":
+        """The distribution of loc + scale * y."""
+
+    def numpy(self) -> "AbstractPredictive":
+        """The same distribution in NumPy's float64."""
+        return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), self)
+
+
+class AbstractDistribution(AbstractPredictive):
+    """A predictive with a density, quantiles and draws."""
+
+    @property
+    @abc.abstractmethod
+    def std(self) -> Float[Array, "*n q"]:
+        """The predictive standard deviation."""
+
+    @abc.abstractmethod
+    def log_prob(self, y) -> Float[Array, "*n q"]:
+        """The log-density at y, point by point."""
+
+    @abc.abstractmethod
+    def cdf(self, y) -> Float[Array, "*n q"]:
+        """The probability of a value at or below y."""
+
+    @abc.abstractmethod
+    def quantile(self, p) -> Float[Array, "*n q"]:
+        """The value below which a share p lies."""
+
+    @abc.abstractmethod
+    def sample(self, count: int, key: Key) -> Float[Array, "count *n q"]:
+        """`count` independent draws at each query point."""
+
+    @abc.abstractmethod
+    def crps(self, y) -> Float[Array, "*n q"]:
+        """The continuous ranked probability score at y; smaller is better."""
+
+    def interval(self, level: float) -> tuple[Float[Array, "*n q"], Float[Array, "*n q"]]:
+        """The central interval that holds a share `level`."""
+        return self.quantile(0.5 - 0.5 * level), self.quantile(0.5 + 0.5 * level)
+
+
+class Point(AbstractPredictive):
+    """A prediction without a distribution: everything but the mean is refused."""
+
+    loc: Float[Array, "*n q"]
+
+    @property
+    def mean(self) -> Float[Array, "*n q"]:
+        """The predicted value."""
+        return self.loc
+
+    def affine(self, loc, scale) -> "Point":
+        """The value in other units."""
+        return Point(loc + scale * self.loc)
+
+    def __getattr__(self, name: str):
+        if name in ("std", "log_prob", "cdf", "quantile", "interval", "sample", "crps"):
+            raise PacohError(
+                f"This method predicts points, not distributions: there is no {name!r}. "
+                "Use `mean`, or a method that predicts distributions."
+            )
+        raise AttributeError(name)
+
+
+class GaussianMixture(AbstractDistribution):
+    """sum_k w_k N(loc_k, scale_k^2) at each query point; equal weights unless `log_weights` says otherwise."""
+
+    loc: Float[Array, "*n K q"]
+    scale: Float[Array, "*n K q"]
+    log_weights: Float[Array, "*n K"] | None = None
+
+    @property
+    def weights(self) -> Float[Array, "*n K 1"]:
+        """Mixture weights that sum to one, ready to multiply with `loc`."""
+        xp, special = _spaces(self.loc)
+        if self.log_weights is None:
+            return xp.full((*self.loc.shape[:-1], 1), 1.0 / self.loc.shape[-2])
+        return (
+            special.softmax(self.log_weights, -1)[..., None]
+            if xp is np
+            else jax.nn.softmax(self.log_weights)[..., None]
+        )
+
+    @property
+    def mean(self) -> Float[Array, "*n q"]:
+        """The predictive mean."""
+        return (self.weights * self.loc).sum(-2)
+
+    @property
+    def std(self) -> Float[Array, "*n q"]:
+        """The predictive standard deviation: within and between components."""
+        xp, _ = _spaces(self.loc)
+        spread = self.loc - self.mean[..., None, :]
+        return xp.sqrt((self.weights * (self.scale**2 + spread**2)).sum(-2))
+
+    def log_prob(self, y: Float[Array, "*n q"]) -> Float[Array, "*n q"]:
+        """The log-density at y, point by point."""
+        xp, special = _spaces(self.loc)
+        z = (y[..., None, :] - self.loc) / self.scale
+        terms = xp.log(self.weights) - 0.5 * z**2 - xp.log(self.scale) - _LOG_ROOT_TWO_PI
+        return special.logsumexp(terms, -2)
+
+    def cdf(self, y: Float[Array, "*n q"]) -> Float[Array, "*n q"]:
+        """The probability of a value at or below y."""
+        _, special = _spaces(self.loc)
+        return (self.weights * special.ndtr((y[..., None, :] - self.loc) / self.scale)).sum(-2)
+
+    def quantile(self, p) -> Float[Array, "*n q"]:
+        """The value below which a share p lies: bisection between the smallest and the largest component quantile."""
+        xp, special = _spaces(self.loc)
+        by_component = self.loc + self.scale * special.ndtri(xp.asarray(p, self.loc.dtype))
+        low, high = by_component.min(-2), by_component.max(-2)
+
+        def halve(_, bracket):
+            low, high = bracket
+            middle = 0.5 * (low + high)
+            below = self.cdf(middle) < p
+            return xp.where(below, middle, low), xp.where(below, high, middle)
+
+        halvings = 60 if self.loc.dtype == np.float64 else 30
+        if xp is jnp:
+            low, high = jax.lax.fori_loop(0, halvings, halve, (low, high))
+        else:
+            for step in range(halvings):
+                low, high = halve(step, (low, high))
+        return 0.5 * (low + high)
+
+    def sample(self, count: int, key: Key) -> Float[Array, "count *n q"]:
+        """`count` independent draws at each query point."""
+        xp, _ = _spaces(self.loc)
+        key_component, key_noise = jax.random.split(key)
+        shape = (count, *self.mean.shape)
+        logits = jnp.log(jnp.asarray(self.weights[..., 0]))[..., None, :]
+        chosen = jax.random.categorical(key_component, logits, shape=shape)[..., None, :]
+        loc, scale = (
+            xp.take_along_axis(xp.broadcast_to(part, (count, *part.shape)), xp.asarray(chosen), -2)[..., 0, :]
+            for part in (self.loc, self.scale)
+        )
+        return loc + scale * xp.asarray(jax.random.normal(key_noise, shape))
+
+    def crps(self, y: Float[Array, "*n q"]) -> Float[Array, "*n q"]:
+        """int (F(t) - 1{t >= y})^2 dt, the continuous ranked probability score; smaller is better.
+
+        Gauss-Legendre on either side of y: its cost is linear in the components, where the closed form is quadratic.
+        """
+        xp, _ = _spaces(self.loc)
+        low = xp.minimum(y, (self.loc - 8 * self.scale).min(-2))
+        high = xp.maximum(y, (self.loc + 8 * self.scale).max(-2))
+        nodes, weights = np.polynomial.legendre.leggauss(32)
+        below = above = xp.zeros_like(y)
+        for node, weight in zip(0.5 * (1 + nodes), 0.5 * weights, strict=True):
+            below = below + weight * self.cdf(low + node * (y - low)) ** 2
+            above = above + weight * (1 - self.cdf(y + node * (high - y))) ** 2
+        return (y - low) * below + (high - y) * above
+
+    def affine(self, loc, scale) -> "GaussianMixture":
+        """The distribution of loc + scale * y, for a positive scale."""
+        return GaussianMixture(loc + scale * self.loc, scale * self.scale, self.log_weights)
+
+
+def mixture(components: GaussianMixture, log_weights: Float[Array, " K"] | None = None) -> GaussianMixture:
+    """One mixture from a stack of K mixtures of J components each (axes: K, ..., J, q), with weights over the K."""
+    loc, scale = (jnp.concatenate(list(part), axis=-2) for part in (components.loc, components.scale))
+    if components.log_weights is None and log_weights is None:
+        return GaussianMixture(loc, scale)
+    k, j = components.loc.shape[0], components.loc.shape[-2]
+    inner = components.log_weights if components.log_weights is not None else jnp.full((k, j), -jnp.log(j))
+    outer = jax.nn.log_softmax(log_weights) if log_weights is not None else jnp.full(k, -jnp.log(k))
+    return GaussianMixture(loc, scale, (jax.nn.log_softmax(inner) + outer[:, None]).reshape(-1))

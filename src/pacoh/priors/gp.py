@@ -1,0 +1,131 @@
+"""Gaussian-process priors: exact evidence, exact tempering, exact predictions."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Bool, Float
+
+from pacoh.data import Dataset
+from pacoh.predictive import GaussianMixture
+from pacoh.priors.base import AbstractPredictor, AbstractPrior, Param, likelihood_power
+from pacoh.priors.gaussian import cholesky, log_normal
+from pacoh.priors.kernels import SE, AbstractKernel, Warped
+from pacoh.priors.means import AbstractMean, Network
+from pacoh.types import Key, PacohError, Params, Scalar
+
+_MEMORY = 8e9  # bytes that the matrices of one step may take
+_COPIES = 8  # matrices of size m x m that one evidence and its gradient hold at once
+
+
+class GPPredictor(AbstractPredictor):
+    """A Gaussian process given a context."""
+
+    prior: "GPPrior"
+    phi: Params
+    x: Float[Array, "m d"]
+    mask: Bool[Array, " m"]
+    factor: Float[Array, "m m"]
+    solved: Float[Array, " m"]
+
+    def __call__(self, x: Float[Array, "q d"]) -> GaussianMixture:
+        """Of y: the latent variance plus the noise."""
+        latent = self.latent(x)
+        return GaussianMixture(latent.loc, jnp.sqrt(latent.scale**2 + self.prior.noise_variance(self.phi)))
+
+    def latent(self, x: Float[Array, "q d"]) -> GaussianMixture:
+        """Of f."""
+        cross, half = self._cross(x)
+        variance = self.prior.kernel.diag(self.phi["kernel"], x) - (half**2).sum(0)
+        tiny = jnp.finfo(variance.dtype).tiny
+        return GaussianMixture(self._mean(x, cross)[None], jnp.sqrt(jnp.maximum(variance, tiny))[None])
+
+    def function(self, key: Key) -> Callable[[Float[Array, "q d"]], Float[Array, " q"]]:
+        """One draw of f, jointly at the points it is asked at (ask once, for all of them)."""
+
+        def draw(x):
+            cross, half = self._cross(x)
+            covariance = self.prior.kernel.gram(self.phi["kernel"], x, x) - half.T @ half
+            return self._mean(x, cross) + cholesky(covariance) @ jax.random.normal(key, (len(x),))
+
+        return draw
+
+    def _mean(self, x: Array, cross: Array) -> Array:
+        return self.prior.mean(self.phi["mean"], x) + cross @ self.solved
+
+    def _cross(self, x: Array) -> tuple[Array, Array]:
+        cross = self.prior.kernel.gram(self.phi["kernel"], x, self.x) * self.mask
+        return cross, solve_triangular(self.factor, cross.T, lower=True)
+
+
+class GPPrior(AbstractPrior):
+    """{GP(m_phi, k_phi) with Gaussian noise}: mean, kernel and noise sd are learned.
+
+    phi = {"mean", "kernel", "log_noise"}. Padded rows get an identity block on the diagonal, which leaves the evidence
+    exact. `noise` is the noise sd about which the hyper-prior and training start, in learner units.
+    """
+
+    mean: AbstractMean = Network()
+    kernel: AbstractKernel = Warped()
+    noise: float = eqx.field(static=True, default=0.2)
+
+    def specs(self, d: int) -> Any:
+        """The parameters of mean, kernel and noise."""
+        return {
+            "mean": self.mean.specs(d),
+            "kernel": self.kernel.specs(d),
+            "log_noise": Param((), "noise", loc=math.log(self.noise)),
+        }
+
+    def noise_variance(self, phi: Params) -> Scalar:
+        """sigma^2."""
+        return jnp.exp(2 * phi["log_noise"])
+
+    def log_evidence(self, phi: Params, data: Dataset, beta: Scalar, key: Key) -> Scalar:
+        """ln Z_beta = ln N(y; m, K + sigma^2/t) + (m/2)[(1 - t) ln(2 pi sigma^2) - ln t], t = beta/m [theory.md 1.4].
+
+        The likelihood to the power t is a Gaussian of variance sigma^2/t times a constant, so tempering is exact.
+        """
+        del key
+        power = likelihood_power(data.mask, beta)
+        residual, covariance = self._marginal(phi, data, power)
+        points = data.mask.sum()
+        log_scale = jnp.log(2 * jnp.pi) + 2 * phi["log_noise"]
+        constant = 0.5 * points * ((1 - power) * log_scale - jnp.log(jnp.where(points > 0, power, 1.0)))
+        return log_normal(residual, covariance) - 0.5 * points * jnp.log(2 * jnp.pi) + constant
+
+    def condition(self, phi: Params, data: Dataset, beta: Scalar, key: Key) -> GPPredictor:
+        """The exact posterior under the tempered likelihood; without points the prior."""
+        del key
+        residual, covariance = self._marginal(phi, data, likelihood_power(data.mask, beta))
+        factor = cholesky(covariance)
+        half = solve_triangular(factor, residual, lower=True)
+        return GPPredictor(self, phi, data.x, data.mask, factor, solve_triangular(factor.T, half, lower=False))
+
+    def check(self, data: Dataset, draws: int) -> None:
+        """Refuses tasks whose covariance matrices would not fit into memory."""
+        tasks, size = (math.prod(data.mask.shape[:-1]), data.mask.shape[-1])
+        need = _COPIES * data.x.dtype.itemsize * draws * tasks * size**2
+        if need > _MEMORY:
+            fits = int(math.sqrt(_MEMORY / (_COPIES * data.x.dtype.itemsize * draws * tasks)))
+            raise PacohError(
+                f"An exact Gaussian process on {tasks} tasks of up to {size} points with {draws} draws needs about "
+                f"{need / 1e9:.0f} GB at once. Up to {fits} points a task fit: thin the tasks or use smaller batches."
+            )
+
+    def _marginal(self, phi: Params, data: Dataset, power: Scalar) -> tuple[Array, Array]:
+        """y - m and K + sigma^2/t, with padding as independent unit variables."""
+        noise = self.noise_variance(phi) / jnp.where(power > 0, power, 1.0)
+        both = data.mask[:, None] & data.mask[None]
+        gram = jnp.where(both, self.kernel.gram(phi["kernel"], data.x, data.x), 0.0)
+        residual = jnp.where(data.mask, data.y - self.mean(phi["mean"], data.x), 0.0)
+        return residual, gram + jnp.diag(jnp.where(data.mask, noise, 1.0))
+
+
+def paper_gp(features: int = 2) -> GPPrior:
+    """The paper's literal prior: k = 1/2 exp(-|phi(x) - phi(z)|^2), no output scale and no length-scale."""
+    return GPPrior(Network(), Warped(SE(learned=False), features=features))

@@ -1,0 +1,186 @@
+"""Covariance functions: SE, Matern and linear with a length-scale an input, their sums, products and network warps."""
+
+import abc
+import math
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from pacoh.priors.base import Param
+from pacoh.priors.nets import MLP
+from pacoh.types import PacohError, Params, Scalar
+
+_BROADCAST_LIMIT = 8  # up to this many inputs, differences are formed one by one: exact for near-by points
+
+
+class AbstractKernel(eqx.Module):
+    """A covariance function with parameters."""
+
+    @abc.abstractmethod
+    def specs(self, d: int) -> Any:
+        """The tree of Param for d inputs."""
+
+    @abc.abstractmethod
+    def gram(self, params: Params, x: Float[Array, "a d"], z: Float[Array, "b d"]) -> Float[Array, "a b"]:
+        """k(x_i, z_j)."""
+
+    @abc.abstractmethod
+    def diag(self, params: Params, x: Float[Array, "a d"]) -> Float[Array, " a"]:
+        """k(x_i, x_i)."""
+
+
+def squared_distances(x: Float[Array, "a d"], z: Float[Array, "b d"]) -> Float[Array, "a b"]:
+    """|x_i - z_j|^2."""
+    if x.shape[-1] <= _BROADCAST_LIMIT:
+        return ((x[:, None] - z[None]) ** 2).sum(-1)
+    centre = x.mean(0)
+    x, z = x - centre, z - centre
+    return jnp.maximum((x**2).sum(-1)[:, None] + (z**2).sum(-1)[None] - 2 * x @ z.T, 0.0)
+
+
+class AbstractStationary(AbstractKernel):
+    """s^2 c(r^2) with r the distance in length-scales; `ard` gives each input its own."""
+
+    ard: eqx.AbstractVar[bool]
+    learned: eqx.AbstractVar[bool]
+
+    @abc.abstractmethod
+    def profile(self, squared: Array) -> Array:
+        """c as a function of the squared scaled distance, with c(0) = 1."""
+
+    def specs(self, d: int) -> Any:
+        """The log sd of the output and the log length-scales, about 0 and ln sqrt(d) on standardised inputs."""
+        if not self.learned:
+            return {}
+        scales = Param((d if self.ard else 1,), "scale", loc=0.5 * math.log(d))
+        return {"log_sd": Param((), "scale"), "log_length": scales}
+
+    def gram(self, params: Params, x: Float[Array, "a d"], z: Float[Array, "b d"]) -> Float[Array, "a b"]:
+        """s^2 c(|x - z|^2 / l^2)."""
+        if not self.learned:
+            return 0.5 * self.profile(2 * squared_distances(x, z))
+        inverse = jnp.exp(-params["log_length"])
+        return self._variance(params) * self.profile(squared_distances(x * inverse, z * inverse))
+
+    def diag(self, params: Params, x: Float[Array, "a d"]) -> Float[Array, " a"]:
+        """s^2."""
+        return (self._variance(params) if self.learned else 0.5) + 0 * x[:, 0]
+
+    def _variance(self, params: Params) -> Scalar:
+        return jnp.exp(2 * params["log_sd"])
+
+
+class SE(AbstractStationary):
+    """s^2 exp(-r^2/2). With learned=False the paper's literal 1/2 exp(-|x - z|^2), without parameters."""
+
+    ard: bool = eqx.field(static=True, default=True)
+    learned: bool = eqx.field(static=True, default=True)
+
+    def profile(self, squared: Array) -> Array:
+        """exp(-r^2/2)."""
+        return jnp.exp(-0.5 * squared)
+
+
+class Matern(AbstractStationary):
+    """The Matern kernel of smoothness nu = 1/2 (exponential), 3/2 or 5/2."""
+
+    nu: float = eqx.field(static=True, default=2.5)
+    ard: bool = eqx.field(static=True, default=True)
+    learned: bool = eqx.field(static=True, default=True)
+
+    def __check_init__(self):
+        if self.nu not in (0.5, 1.5, 2.5):
+            raise PacohError(f"A Matern kernel has nu = 0.5, 1.5 or 2.5 here; got {self.nu}.")
+
+    def profile(self, squared: Array) -> Array:
+        """exp(-t) times 1, 1 + t or 1 + t + t^2/3, t = sqrt(2 nu) r; constant at r = 0, where the root has no slope."""
+        apart = squared > 0
+        t = jnp.where(apart, jnp.sqrt(2 * self.nu * jnp.where(apart, squared, 1.0)), 0.0)
+        factor = {0.5: 1.0, 1.5: 1 + t, 2.5: 1 + t + t**2 / 3}[self.nu]
+        return factor * jnp.exp(-t)
+
+
+class Linear(AbstractKernel):
+    """x'Dz + c^2 with D the squared weights of the inputs: Bayesian linear regression."""
+
+    def specs(self, d: int) -> Any:
+        """Log sds of the slopes and of the intercept."""
+        return {
+            "log_slope": Param((d,), "scale", loc=-0.5 * math.log(d)),
+            "log_intercept": Param((), "scale", loc=-1.0),
+        }
+
+    def gram(self, params: Params, x: Float[Array, "a d"], z: Float[Array, "b d"]) -> Float[Array, "a b"]:
+        """x'Dz + c^2."""
+        slopes = jnp.exp(params["log_slope"])
+        return (x * slopes) @ (z * slopes).T + jnp.exp(2 * params["log_intercept"])
+
+    def diag(self, params: Params, x: Float[Array, "a d"]) -> Float[Array, " a"]:
+        """x'Dx + c^2."""
+        return ((x * jnp.exp(params["log_slope"])) ** 2).sum(-1) + jnp.exp(2 * params["log_intercept"])
+
+
+class Warped(AbstractKernel):
+    """A kernel on the features of a network: k(phi(x), phi(z))."""
+
+    base: AbstractKernel = SE()
+    net: MLP = MLP()
+    features: int = eqx.field(static=True, default=2)
+
+    def specs(self, d: int) -> Any:
+        """The network's parameters and the kernel's on its features."""
+        return {"net": self.net.specs(d, self.features), "base": self.base.specs(self.features)}
+
+    def gram(self, params: Params, x: Float[Array, "a d"], z: Float[Array, "b d"]) -> Float[Array, "a b"]:
+        """The base kernel on features; the network runs once where x and z are the same array."""
+        features = self.net(params["net"], x)
+        others = features if x is z else self.net(params["net"], z)
+        return self.base.gram(params["base"], features, others)
+
+    def diag(self, params: Params, x: Float[Array, "a d"]) -> Float[Array, " a"]:
+        """The base kernel's diagonal."""
+        return self.base.diag(params["base"], self.net(params["net"], x))
+
+
+class AbstractCombination(AbstractKernel):
+    """Several kernels as one; a subclass says how their values combine."""
+
+    parts: eqx.AbstractVar[tuple[AbstractKernel, ...]]
+
+    @abc.abstractmethod
+    def combine(self, values: list[Array]) -> Array:
+        """One value from the parts' values."""
+
+    def specs(self, d: int) -> Any:
+        """The parts' parameters."""
+        return [part.specs(d) for part in self.parts]
+
+    def gram(self, params: Params, x: Float[Array, "a d"], z: Float[Array, "b d"]) -> Float[Array, "a b"]:
+        """The parts' values, combined."""
+        return self.combine([part.gram(p, x, z) for part, p in zip(self.parts, params, strict=True)])
+
+    def diag(self, params: Params, x: Float[Array, "a d"]) -> Float[Array, " a"]:
+        """The parts' diagonals, combined."""
+        return self.combine([part.diag(p, x) for part, p in zip(self.parts, params, strict=True)])
+
+
+class Sum(AbstractCombination):
+    """k_1 + k_2 + ..."""
+
+    parts: tuple[AbstractKernel, ...]
+
+    def combine(self, values: list[Array]) -> Array:
+        """The sum."""
+        return sum(values[1:], values[0])
+
+
+class Product(AbstractCombination):
+    """k_1 k_2 ..."""
+
+    parts: tuple[AbstractKernel, ...]
+
+    def combine(self, values: list[Array]) -> Array:
+        """The product."""
+        return math.prod(values[1:], start=values[0])

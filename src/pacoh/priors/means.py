@@ -1,0 +1,62 @@
+"""Mean functions of Gaussian processes."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+from jaxtyping import Array, Float
+
+from pacoh.priors.base import Param
+from pacoh.priors.nets import MLP
+from pacoh.types import Params
+
+
+class AbstractMean(eqx.Module):
+    """A mean function with parameters."""
+
+    @abc.abstractmethod
+    def specs(self, d: int) -> Any:
+        """The tree of Param for d inputs."""
+
+    @abc.abstractmethod
+    def __call__(self, params: Params, x: Float[Array, "m d"]) -> Float[Array, " m"]:
+        """The mean at the rows of x."""
+
+
+class Constant(AbstractMean):
+    """m(x) = c."""
+
+    def specs(self, d: int) -> Any:
+        """One number."""
+        del d
+        return {"constant": Param((), "mean")}
+
+    def __call__(self, params: Params, x: Float[Array, "m d"]) -> Float[Array, " m"]:
+        """The constant at each row."""
+        return params["constant"] + 0 * x[:, 0]
+
+
+class LinearMean(AbstractMean):
+    """m(x) = c + a'x."""
+
+    def specs(self, d: int) -> Any:
+        """Intercept and slopes."""
+        return {"constant": Param((), "mean"), "slope": Param((d,), "mean", unit=d**-0.5)}
+
+    def __call__(self, params: Params, x: Float[Array, "m d"]) -> Float[Array, " m"]:
+        """The line at each row."""
+        return params["constant"] + x @ params["slope"]
+
+
+class Network(AbstractMean):
+    """m(x) is a network's output."""
+
+    net: MLP = MLP()
+
+    def specs(self, d: int) -> Any:
+        """The network's parameters."""
+        return self.net.specs(d, 1)
+
+    def __call__(self, params: Params, x: Float[Array, "m d"]) -> Float[Array, " m"]:
+        """The output at each row."""
+        return self.net(params, x)[:, 0]

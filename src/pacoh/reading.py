@@ -1,0 +1,298 @@
+"""Tasks from whatever people have: every source ends in checked arrays, or in an error that names task and remedy."""
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pacoh import files
+from pacoh.data import Dataset, Task, stack
+from pacoh.encoding import Codec, Table, array, counted, default_columns, listed, missing, numbers
+from pacoh.types import PacohError
+
+_KINDS = f"a list of (X, y), a dict from names to (X, y), a DataFrame with a task column, {files.ACCEPTED}"
+_SIDES: dict[str, bool] = dict.fromkeys(("context", "train", "true", "yes", "1"), True)
+_SIDES |= dict.fromkeys(("query", "test", "false", "no", "0"), False)
+
+
+@dataclass(frozen=True, eq=False)
+class Tasks:
+    """Checked tasks: float64 inputs, float64 targets or (with `classes`) int64 class ids.
+
+    `codec` encodes later rows as these were; `context` marks rows where a split column was read.
+    """
+
+    names: tuple[str, ...]
+    x: tuple[np.ndarray, ...]
+    y: tuple[np.ndarray, ...]
+    columns: tuple[str, ...]
+    classes: tuple | None = None
+    codec: Codec | None = None
+    context: tuple[np.ndarray, ...] | None = None
+    split_column: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.codec is None:
+            object.__setattr__(self, "codec", Codec(self.columns, (), self.classes))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of points of each task."""
+        return tuple(len(y) for y in self.y)
+
+    def pairs(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """(X, y) of each task."""
+        return list(zip(self.x, self.y, strict=True))
+
+    def stack(self) -> Dataset:
+        """All tasks as one padded, masked Dataset."""
+        return stack(self.pairs())
+
+    def rows(self, masks: Sequence[np.ndarray]) -> "Tasks":
+        """The same tasks with only the rows in the masks."""
+        x, y = (tuple(a[keep] for a, keep in zip(part, masks, strict=True)) for part in (self.x, self.y))
+        return replace(self, x=x, y=y, context=None, split_column=None)
+
+    def split(self, context: int | float | str | None = None) -> "Split":
+        """The first rows of each task as context, the rest as query.
+
+        A whole number counts the rows, a number in (0, 1) is their share; without either, or with its name, the split
+        column decides. Text that is a number counts as one.
+        """
+        amount = _amount(context)
+        if isinstance(amount, str) or amount is None:
+            if self.context is None or (amount is not None and amount != self.split_column):
+                raise PacohError(
+                    f"No split column {amount or ''!r} was read with these tasks. Read them with split_column=..., or "
+                    "split by a number of rows (5) or by a share of them (0.5)."
+                )
+            masks = self.context
+        else:
+            share = isinstance(amount, float)
+            firsts = [min(m - 1, max(1, round(amount * m))) if share else amount for m in self.sizes]
+            masks = [np.arange(m) < first for m, first in zip(self.sizes, firsts, strict=True)]
+        for name, mask in zip(self.names, masks, strict=True):
+            if mask.all():
+                fits = f"at most {min(self.sizes) - 1}" if isinstance(amount, int) else "fewer"
+                raise PacohError(
+                    f"Task {name!r} has {counted(len(mask), 'row')}, all of them context: none is left to predict. "
+                    f"Take {fits} context rows, or drop the task."
+                )
+        return Split(self.rows(masks), self.rows([~mask for mask in masks]))
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """What a learner is given of each task, and what it is asked."""
+
+    context: Tasks
+    query: Tasks
+
+    def stack(self) -> Task:
+        """All tasks as one padded, masked Task."""
+        return Task(self.context.stack(), self.query.stack())
+
+
+def _amount(context: Any) -> int | float | str | None:
+    """A split as a count, a share or the name of a column."""
+    if isinstance(context, str):
+        try:
+            context = int(context) if context.strip().lstrip("+-").isdecimal() else float(context)
+        except ValueError:
+            return context
+    if context is None:
+        return None
+    if isinstance(context, (int, np.integer)) and not isinstance(context, bool) and context >= 0:
+        return int(context)
+    if isinstance(context, (float, np.floating)) and 0 < context < 1:
+        return float(context)
+    raise PacohError(f"A context is a number of rows (0, 1, 2, ...) or a share between 0 and 1, got {context!r}.")
+
+
+def read(
+    source: Any,
+    *,
+    task: str | None = None,
+    target: str | None = None,
+    minimum: int = 2,
+    classes: bool = False,
+    categorical: Sequence[str] | None = None,
+    split_column: str | None = None,
+    codec: Codec | None = None,
+) -> Tasks:
+    """Checked tasks from a list of (X, y), a dict, a DataFrame, a folder of CSVs, or a CSV, NPZ or Parquet file.
+
+    With `codec`, the tasks are encoded as those it was learned from: columns, levels and labels must be known.
+    Columns of text in a DataFrame or Parquet file are categorical; elsewhere `categorical` names them.
+    """
+    if isinstance(source, Tasks):
+        return _recheck(source, minimum)
+    if isinstance(categorical, str):
+        categorical = [categorical]
+    labelled = classes if codec is None else codec.classes is not None
+    text = categorical or () if codec is None else [column for column, _ in codec.levels]
+    roles = files.Roles(task, target, split_column, frozenset(text), labelled)
+    tables = [_shaped(table) for table in _tables(source, roles)]
+    _enough(tuple(table.name for table in tables), minimum)
+    if codec is None:
+        _same_inputs(tables)
+        codec = Codec.learn(tables, categorical, classes)
+    tables = [codec.ordered(table) for table in tables]
+    return Tasks(
+        tuple(table.name for table in tables),
+        tuple(codec.inputs(table) for table in tables),
+        tuple(codec.targets(table) for table in tables),
+        codec.names,
+        codec.classes,
+        codec,
+        tuple(_context(table, split_column) for table in tables) if split_column else None,
+        split_column,
+    )
+
+
+def read_points(
+    X: Any, y: Any = None, *, d: int | None = None, name: str = "points", codec: Codec | None = None
+) -> Any:
+    """One task's X, or (X, y) with targets, checked against the model's d or codec; no points are fine here."""
+    table = _shaped(Table(name, X, y), least=0)
+    if len(table.x) == 0 and table.x.shape[1] < 2:
+        table = replace(table, x=np.empty((0, len(codec.columns) if codec else d or 1)), columns=None)
+    codec = Codec(default_columns(table.x.shape[1] if d is None else d)) if codec is None else codec
+    table = codec.ordered(table)
+    x = codec.inputs(table)
+    return x if table.y is None else (x, codec.targets(table))
+
+
+def read_csv(
+    path: str | Path, *, targets: bool, d: int | None = None, codec: Codec | None = None, target: str | None = None
+) -> Any:
+    """The points of one task from its own CSV file: (X, y), or without `targets` X alone.
+
+    A file of queries may still have the target column, under its name (`target`, or y): it is left out.
+    """
+    sheet = files.sheet(Path(os.path.expanduser(path)))
+    codec = codec or Codec(default_columns(len(sheet.cells) - targets if d is None else d))
+    roles = files.Roles(target=target, text=frozenset(dict(codec.levels)), labels=codec.classes is not None)
+    spare = target or "y"
+    known = sheet.columns is not None and spare in sheet.columns and spare not in codec.columns
+    position = sheet.last(roles) if targets else sheet.position(spare, "target") if known else None
+    table = sheet.table(Path(path).stem, roles, position)
+    return read_points(table, table.y if targets else None, name=table.name, codec=codec)
+
+
+def _recheck(tasks: Tasks, minimum: int) -> Tasks:
+    """Tasks that were read before, or built by hand, with their numbers looked at again."""
+    _enough(tasks.names, minimum)
+    if not len(tasks.names) == len(tasks.x) == len(tasks.y):
+        raise PacohError(f"{len(tasks.names)} names, {len(tasks.x)} X and {len(tasks.y)} y: give one of each a task.")
+    for name, x, y in zip(tasks.names, tasks.x, tasks.y, strict=True):
+        table = Codec(tasks.columns).ordered(_shaped(Table(name, x, y)))
+        numbers(table.x, table, tasks.columns)
+        numbers(table.y[:, None], table, ("y",))
+    return tasks
+
+
+def _enough(names: tuple[str, ...], minimum: int) -> None:
+    if not names and minimum > 0:
+        raise PacohError(
+            f"There are no tasks: the source is empty. Pass {counted(minimum, 'task')} or more, as {_KINDS}."
+        )
+    double = next((name for name, count in Counter(names).items() if count > 1), None)
+    if double is not None:
+        raise PacohError(f"Two tasks are named {double!r}. Give every task a name of its own.")
+    if len(names) < minimum:
+        raise PacohError(
+            f"A prior is learned from {minimum} tasks or more, got {len(names)}: {listed(names)}. "
+            "Pass more tasks, one (X, y) for each; several data sets are not to be joined into one."
+        )
+
+
+def _same_inputs(tables: Sequence[Table]) -> None:
+    first = tables[0]
+    for table in tables[1:]:
+        if table.x.shape[1] != first.x.shape[1]:
+            raise PacohError(
+                f"Task {table.name!r} has {counted(table.x.shape[1], 'input column')} and task {first.name!r} has "
+                f"{first.x.shape[1]}: every task needs the same inputs. Drop the extra columns, or fill in the others."
+            )
+
+
+def _context(table: Table, column: str) -> np.ndarray:
+    """The rows that a split column marks as context."""
+    found, cells = np.empty(len(table.x), bool), () if table.context is None else np.ravel(table.context)
+    if len(cells) != len(table.x):
+        raise PacohError(f"Task {table.name!r} has no column {column!r} with a cell for each of its rows to split by.")
+    for row, cell in enumerate(cells):
+        side = None if missing(cell) else _SIDES.get(files.task_name(cell).strip().lower())
+        if side is None:
+            raise table.refuse(row, column, f"{cell!r} is no side of a split", "Write context or query (or 1 and 0).")
+        found[row] = side
+    return found
+
+
+def _tables(source: Any, roles: files.Roles) -> list[Table]:
+    """The tasks of any source, not checked yet."""
+    if isinstance(source, (str, Path)):
+        return files.tables(Path(os.path.expanduser(source)), roles)
+    if _is_frame(source):
+        return files.frame(source, task=roles.task or "task").tasks(roles)
+    if isinstance(source, Mapping):
+        return [_pair(files.task_name(name), entry) for name, entry in source.items()]
+    if isinstance(source, (list, tuple, Iterator)):
+        return [_pair(str(i), entry) for i, entry in enumerate(source)]
+    raise PacohError(f"Tasks cannot be read from a {type(source).__name__}. Pass {_KINDS}.")
+
+
+def _is_frame(value: Any) -> bool:
+    """Whether this is a DataFrame: without pandas nothing is."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(value, pandas.DataFrame)
+
+
+def _pair(name: str, entry: Any) -> Table:
+    if isinstance(entry, (tuple, list)) and len(entry) == 2:
+        return Table(name, *entry)
+    size = f" of length {len(entry)}" if isinstance(entry, (tuple, list)) else ""
+    raise PacohError(
+        f"Task {name!r} is not a pair (X, y) but a {type(entry).__name__}{size}. Pass a list of pairs, one for each "
+        "task: [(X1, y1), (X2, y2)]; a single task goes into a list, too."
+    )
+
+
+def _shaped(table: Table, least: int = 1) -> Table:
+    """The table with X of shape (m, d) and y of shape (m,), its cells not looked at yet."""
+    if isinstance(table.x, Table):  # read_csv has made it one
+        table = replace(table.x, y=table.y)
+    elif _is_frame(table.x):
+        table = replace(files.frame(table.x).table(table.name, files.Roles(), None), y=table.y)
+    x = array(table.x, table.name, "X")
+    y = None if table.y is None and not least else array(table.y, table.name, "y")  # a task needs targets
+    if x.ndim not in (1, 2):
+        shape = f"Task {table.name!r}: X has shape {x.shape}, expected (points, inputs)"
+        raise PacohError(f"{shape}. " + ("Flatten each point to one row." if x.ndim else "Pass one row a point."))
+    x = x[:, None] if x.ndim == 1 else x
+    if y is not None and y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y is not None and y.ndim != 1:
+        raise PacohError(
+            f"Task {table.name!r}: y has shape {y.shape}, expected one target a row of X. Several outputs at once "
+            "are not supported: learn one model for each."
+        )
+    if y is not None and len(x) != len(y):
+        raise PacohError(
+            f"A task needs one target per input row, got {counted(len(x), 'row')} and {counted(len(y), 'target')} "
+            f"(task {table.name!r}). Tasks of different sizes are fine; a single point has X of shape (1, d)."
+        )
+    if len(x) < least:
+        raise PacohError(f"Task {table.name!r} is empty: it has no points. Drop it, or give it points.")
+    if x.shape[1] == 0 and len(x):
+        raise PacohError(f"Task {table.name!r} has no input columns, only targets. Give every point an input.")
+    return replace(table, x=x, y=y)
