@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pacoh.encoding import Codec
+from pacoh.errors import PacohError
 from pacoh.reading import read, read_points
-from pacoh.types import PacohError
 
 LEVELS = st.text(max_size=4) | st.integers(-99, 99) | st.booleans()
 LABELS = st.lists(LEVELS, min_size=2, max_size=6).filter(lambda labels: len(set(labels)) > 1)

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pacoh.encoding import Codec
+from pacoh.errors import PacohError
 from pacoh.files import natural
 from pacoh.reading import read, read_csv
-from pacoh.types import PacohError
 
 IN_FOLDER = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -11,8 +11,8 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pacoh.errors import PacohError
 from pacoh.reading import Tasks, read, read_points
-from pacoh.types import PacohError
 
 QUICK = settings(max_examples=100, deadline=None)
 NAMES = st.lists(st.text(min_size=1, max_size=8), min_size=3, max_size=5, unique=True)

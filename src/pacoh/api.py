@@ -1,8 +1,9 @@
 """The front of the library: people's arrays in, predictive distributions in their own units out."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,13 @@ from pacoh import __version__, metrics, persistence, registry
 from pacoh.data import Dataset, Standardizer, bucket, pad, stack
 from pacoh.encoding import Codec
 from pacoh.environments.base import AbstractEnvironment, Pair
-from pacoh.inference.base import Budget
-from pacoh.learners.base import AbstractMetaLearner, AbstractMetaModel
+from pacoh.errors import PacohError
+from pacoh.inference.base import Budget, Trained
+from pacoh.learners.base import AbstractMetaLearner, AbstractMetaModel, AbstractTrainedLearner
 from pacoh.predictive import AbstractPredictive
 from pacoh.priors.base import AbstractPredictor
 from pacoh.reading import Split, Tasks, read, read_points
-from pacoh.types import Key, PacohError
+from pacoh.types import Key
 
 _TASKS_AT_ONCE = 512
 
@@ -53,9 +55,8 @@ class Predictor:
         x = read_points(X, name="query", codec=self.codec)
         scaled = self.units.inputs(x)
         padded = np.pad(scaled, ((0, bucket(len(x)) - len(x)), (0, 0)))
-        predictive = _predict(self.inner, jnp.asarray(padded))
-        cut = jax.tree.map(lambda leaf: leaf[..., : len(x)] if leaf.shape[-1:] == (len(padded),) else leaf, predictive)
-        return cut.numpy().affine(self.units.y_loc, self.units.y_scale)
+        predictive = _predict(self.inner, jnp.asarray(padded)).first(len(x))
+        return predictive.numpy().affine(self.units.y_loc, self.units.y_scale)
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,8 @@ class Model:
     meta: AbstractMetaModel
     units: Standardizer
     card: dict[str, Any]
+    seconds: float | None = None  # what fitting took; not saved, so that the same fit gives the same file
+    curve: np.ndarray | None = None  # the log-density over training, in windows of 25 steps; not saved
 
     def adapt(self, X: Any = None, y: Any = None, *, seed: int = 0) -> Predictor:
         """The predictor for a task with context (X, y); without arguments the prior's."""
@@ -103,6 +106,19 @@ class Model:
         y = np.stack([np.pad(y, (0, size - len(y))) for y in split.query.y])
         return metrics.summary(predictive, y, np.arange(size) < np.array(split.query.sizes)[:, None])
 
+    def update(self, tasks: Any, *, seed: int = 0, budget: Budget | None = None, **settings: Any) -> "Model":
+        """Goes on training from where this model is, on all of `tasks`: the old ones (a model keeps none) and new ones.
+
+        Units stay as they were. Settings are those of the first fit, but for those given here (say, fewer steps).
+        """
+        known = read(tasks, codec=self.codec)
+        method, settings = self.card["method"], self.card["settings"] | settings
+        learner = registry.learner(method, _shape(known.pairs()), **settings)
+        if not isinstance(learner, AbstractTrainedLearner):
+            raise PacohError(f"{method} learns nothing from tasks that an update could add to: fit it anew.")
+        card = _card(known, method, seed, settings) | {"updates": self.card.get("updates", 0) + 1}
+        return _fit(partial(learner.fit, start=self.meta), known.pairs(), self.units, card, seed, budget)
+
     def save(self, path: str | Path) -> None:
         """Writes the model as one file. It holds no data of the tasks beyond their means, scales and ranges."""
         persistence.save(path, {"meta": self.meta, "units": self.units}, self.card)
@@ -128,11 +144,10 @@ def fit(
     """
     known = read(tasks)
     pairs = known.pairs()
-    shape = registry.Shape(len(pairs), float(np.mean([len(x) for x, _ in pairs])), pairs[0][0].shape[1])
-    learner = registry.learner(method, shape, **settings) if isinstance(method, str) else method
+    learner = registry.learner(method, _shape(pairs), **settings) if isinstance(method, str) else method
     units = Standardizer.fit(pairs)
     card = _card(known, method if isinstance(method, str) else type(method).__name__, seed, settings)
-    return _fit(learner, pairs, units, card, seed, budget)
+    return _fit(learner.fit, pairs, units, card, seed, budget)
 
 
 def fit_oracle(environment: AbstractEnvironment, draw: int) -> Model:
@@ -144,16 +159,28 @@ def fit_oracle(environment: AbstractEnvironment, draw: int) -> Model:
         )
     tasks = environment.draw(draw).train
     card = _card(tasks, "oracle", 0, {})
-    return _fit(learner, tasks.pairs(), Standardizer.identity(tasks.x[0].shape[1]), card, 0, None)
+    return _fit(learner.fit, tasks.pairs(), Standardizer.identity(tasks.x[0].shape[1]), card, 0, None)
+
+
+def _shape(pairs: list[Pair]) -> registry.Shape:
+    return registry.Shape(len(pairs), float(np.mean([len(x) for x, _ in pairs])), pairs[0][0].shape[1])
 
 
 def _fit(
-    learner: AbstractMetaLearner, pairs: list[Pair], units: Standardizer, card: dict, seed: int, budget: Budget | None
+    learn: Callable[..., AbstractMetaModel],
+    pairs: list[Pair],
+    units: Standardizer,
+    card: dict,
+    seed: int,
+    budget: Budget | None,
 ) -> Model:
     began = time.perf_counter()
     scaled = stack([units(x, y) for x, y in pairs])
-    meta = jax.block_until_ready(learner.fit(scaled, jax.random.key(seed), budget=budget))
-    return Model(meta, units, card | {"seconds": round(time.perf_counter() - began, 2)})
+    runs: list[Trained] = []
+    budget = replace(budget or Budget(), finished=runs.append)
+    meta = jax.block_until_ready(learn(scaled, jax.random.key(seed), budget=budget))
+    curve = runs[0].curve[0] if runs else None
+    return Model(meta, units, card, round(time.perf_counter() - began, 2), curve)
 
 
 def _card(tasks: Tasks, method: str, seed: int, settings: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Num
 
-from pacoh.types import PacohError
+from pacoh.errors import PacohError
 
 
 class Dataset(eqx.Module):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from pacoh.types import PacohError
+from pacoh.errors import PacohError
 
 LARGEST = 1e30  # the squares of larger numbers leave float32
 _DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pacoh.encoding import Table, counted, listed, missing
-from pacoh.types import PacohError
+from pacoh.errors import PacohError
 
 ACCEPTED = "a folder of .csv files (one task a file), or a .csv, .npz or .parquet file"
 _MISSING = frozenset(("na", "n/a", "#n/a", "nan", "-nan", "null", "none"))

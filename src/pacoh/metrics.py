@@ -9,8 +9,8 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
+from pacoh.errors import PacohError
 from pacoh.predictive import AbstractDistribution, AbstractPredictive
-from pacoh.types import PacohError
 
 CODE_LEVELS = np.linspace(0.05, 0.95, 20)
 """The levels behind the published tables (the default)."""

@@ -19,7 +19,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
-from pacoh.types import PacohError
+from pacoh.errors import PacohError
 
 FORMAT = 1
 _TRUSTED: dict[str, type] = {}
@@ -35,7 +35,8 @@ def save(path: str | Path, content: Any, card: dict[str, Any]) -> None:
     """Writes `content` (modules, arrays, plain values) and its `card` (plain JSON), atomically."""
     arrays: dict[str, np.ndarray] = {}
     tree = _encode(content, "model", arrays)
-    header = {"format": str(FORMAT), "tree": json.dumps(tree), "card": json.dumps(card), "digest": _digest(arrays)}
+    header = {"format": str(FORMAT), "tree": json.dumps(tree), "card": json.dumps(card)}
+    header["digest"] = _digest(header, arrays)
     path = Path(path)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -50,8 +51,8 @@ def save(path: str | Path, content: Any, card: dict[str, Any]) -> None:
 def load(path: str | Path) -> tuple[Any, dict[str, Any]]:
     """The content and the card of a model file."""
     header, arrays = _read(Path(path))
-    if _digest(arrays) != header["digest"]:
-        raise PacohError(f"{path} is damaged: its numbers do not match its checksum. Copy or fit the model again.")
+    if _digest(header, arrays) != header["digest"]:
+        raise PacohError(f"{path} is damaged: its content does not match its checksum. Copy or fit the model again.")
     return _decode(json.loads(header["tree"]), arrays), json.loads(header["card"])
 
 
@@ -66,18 +67,23 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         raise PacohError(f"{path} is no whole model file ({error}): it is cut short or of another kind.") from error
     if "pacoh" not in metadata:
         raise PacohError(f"{path} is a safetensors file, but not one that pacoh wrote.")
-    header = json.loads(metadata["pacoh"])
-    if int(header["format"]) > FORMAT:
-        raise PacohError(
-            f"{path} has format {header['format']}, and this pacoh reads up to {FORMAT}: install a newer pacoh."
-        )
+    try:
+        header = json.loads(metadata["pacoh"])
+        version = int(header["format"])
+        if not all(isinstance(header[part], str) for part in ("tree", "card", "digest")):
+            raise TypeError("a part is no text")
+    except (ValueError, KeyError, TypeError) as error:
+        raise PacohError(f"{path} is damaged: its header cannot be read. Copy or fit the model again.") from error
+    if version > FORMAT:
+        raise PacohError(f"{path} has format {version}, and this pacoh reads up to {FORMAT}: install a newer pacoh.")
     return header, arrays
 
 
-def _digest(arrays: dict[str, np.ndarray]) -> str:
+def _digest(header: dict[str, str], arrays: dict[str, np.ndarray]) -> str:
     whole = hashlib.sha256()
+    whole.update(json.dumps([header["tree"], header["card"]]).encode())
     for key in sorted(arrays):
-        whole.update(key.encode())
+        whole.update(f"{key} {arrays[key].dtype} {arrays[key].shape}".encode())
         whole.update(np.ascontiguousarray(arrays[key]).tobytes())
     return whole.hexdigest()
 

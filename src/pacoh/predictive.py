@@ -15,14 +15,23 @@ import scipy.special
 from jax.scipy import special as jax_special
 from jaxtyping import Array, Float
 
-from pacoh.types import Key, PacohError
+from pacoh.errors import PacohError
+from pacoh.types import Key
 
 _LOG_ROOT_TWO_PI = 0.5 * np.log(2 * np.pi)
+_NODES = 32  # of the quadrature, on either side of y
 
 
 def _spaces(array) -> tuple[ModuleType, ModuleType]:
     """The array and special-function modules that `array` belongs to."""
     return (jnp, jax_special) if isinstance(array, jax.Array) else (np, scipy.special)
+
+
+def _mean_absolute(loc, scale):
+    """E|Y| of Y ~ N(loc, scale^2)."""
+    xp, special = _spaces(loc)
+    z = loc / scale
+    return scale * (2 * xp.exp(-0.5 * z**2 - _LOG_ROOT_TWO_PI) + z * (2 * special.ndtr(z) - 1))
 
 
 class AbstractPredictive(eqx.Module):
@@ -36,6 +45,10 @@ class AbstractPredictive(eqx.Module):
     @abc.abstractmethod
     def affine(self, loc, scale) -> "AbstractPredictive":
         """The distribution of loc + scale * y."""
+
+    @abc.abstractmethod
+    def first(self, count: int) -> "AbstractPredictive":
+        """The same at the first `count` query points alone."""
 
     def numpy(self) -> "AbstractPredictive":
         """The same distribution in NumPy's float64."""
@@ -88,6 +101,10 @@ class Point(AbstractPredictive):
     def affine(self, loc, scale) -> "Point":
         """The value in other units."""
         return Point(loc + scale * self.loc)
+
+    def first(self, count: int) -> "Point":
+        """The values at the first `count` query points."""
+        return Point(self.loc[..., :count])
 
     def __getattr__(self, name: str):
         if name in ("std", "log_prob", "cdf", "quantile", "interval", "sample", "crps"):
@@ -175,23 +192,41 @@ class GaussianMixture(AbstractDistribution):
         return loc + scale * xp.asarray(jax.random.normal(key_noise, shape))
 
     def crps(self, y: Float[Array, "*n q"]) -> Float[Array, "*n q"]:
-        """int (F(t) - 1{t >= y})^2 dt, the continuous ranked probability score; smaller is better.
+        """E|Y - y| - E|Y - Y'|/2, the continuous ranked probability score; smaller is better.
 
-        Gauss-Legendre on either side of y: its cost is linear in the components, where the closed form is quadratic.
+        Up to 64 components in closed form; with more, where all pairs cost more than a quadrature, by one.
         """
+        return self._crps_of_pairs(y) if self.loc.shape[-2] <= 2 * _NODES else self._crps_by_quadrature(y)
+
+    def _crps_of_pairs(self, y):
         xp, _ = _spaces(self.loc)
-        low = xp.minimum(y, (self.loc - 8 * self.scale).min(-2))
-        high = xp.maximum(y, (self.loc + 8 * self.scale).max(-2))
-        nodes, weights = np.polynomial.legendre.leggauss(32)
+        first = (self.weights * _mean_absolute(self.loc - y[..., None, :], self.scale)).sum(-2)
+        second = xp.zeros_like(first)
+        for k in range(self.loc.shape[-2]):
+            spread = xp.sqrt(self.scale**2 + self.scale[..., k : k + 1, :] ** 2)
+            gaps = _mean_absolute(self.loc - self.loc[..., k : k + 1, :], spread)
+            second = second + self.weights[..., k, :] * (self.weights * gaps).sum(-2)
+        return first - 0.5 * second
+
+    def _crps_by_quadrature(self, y):
+        """int (F(t) - 1{t >= y})^2 dt by Gauss-Legendre on either side of y."""
+        xp, _ = _spaces(self.loc)
+        low, high = (self.loc - 8 * self.scale).min(-2), (self.loc + 8 * self.scale).max(-2)
+        y, beyond = xp.clip(y, low, high), xp.abs(y - xp.clip(y, low, high))  # outside, the integrand is 1
+        nodes, weights = np.polynomial.legendre.leggauss(_NODES)
         below = above = xp.zeros_like(y)
         for node, weight in zip(0.5 * (1 + nodes), 0.5 * weights, strict=True):
             below = below + weight * self.cdf(low + node * (y - low)) ** 2
             above = above + weight * (1 - self.cdf(y + node * (high - y))) ** 2
-        return (y - low) * below + (high - y) * above
+        return (y - low) * below + (high - y) * above + beyond
 
     def affine(self, loc, scale) -> "GaussianMixture":
         """The distribution of loc + scale * y, for a positive scale."""
         return GaussianMixture(loc + scale * self.loc, scale * self.scale, self.log_weights)
+
+    def first(self, count: int) -> "GaussianMixture":
+        """The same at the first `count` query points alone."""
+        return GaussianMixture(self.loc[..., :count], self.scale[..., :count], self.log_weights)
 
 
 def mixture(components: GaussianMixture, log_weights: Float[Array, " K"] | None = None) -> GaussianMixture:

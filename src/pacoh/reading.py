@@ -13,7 +13,7 @@ import numpy as np
 from pacoh import files
 from pacoh.data import Dataset, Task, stack
 from pacoh.encoding import Codec, Table, array, counted, default_columns, listed, missing, numbers
-from pacoh.types import PacohError
+from pacoh.errors import PacohError
 
 _KINDS = f"a list of (X, y), a dict from names to (X, y), a DataFrame with a task column, {files.ACCEPTED}"
 _SIDES: dict[str, bool] = dict.fromkeys(("context", "train", "true", "yes", "1"), True)

@@ -10,11 +10,3 @@ from jaxtyping import Array, Float, PRNGKeyArray
 Key: TypeAlias = PRNGKeyArray
 Scalar: TypeAlias = Float[Array, ""]
 Params: TypeAlias = Any  # a pytree of arrays
-
-
-class PacohError(ValueError):
-    """Bad input: the message says what was expected, what came and what to do."""
-
-
-class PacohWarning(UserWarning):
-    """The answer is given, but the reader should know something about it."""

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from pacoh.bounds import Setting, certify, evaluate
 from pacoh.cli.bound import app
-from pacoh.types import PacohError
+from pacoh.errors import PacohError
 
 ARITHMETIC = {
     "kind": "arithmetic", "emp": 0.1, "kl_hyper": 2.0, "kl_tasks": [1, 2, 3, 4],
@@ -24,7 +24,8 @@ LOGISTIC = {
     "prior_var": 9, "hyper_var": 16, "lam": 1.4, "beta": 1.4, "delta": 0.1,
 }  # fmt: skip
 CGF = {
-    "kind": "cgf", "d": 5, "gamma": 0.4, "var": 0.3, "dist2": 0.2, "power": 5, "noise_var": 1, "x_var": 1, "eps_var": 0.1,
+    "kind": "cgf", "d": 5, "gamma": 0.4, "var": 0.3, "dist2": 0.2, "power": 5,
+    "noise_var": 1, "x_var": 1, "eps_var": 0.1,
 }  # fmt: skip
 BOUNDS = ["meta_holder", "meta_union", "meta_paper", "pentina_lampert", "amit_meir"]
 

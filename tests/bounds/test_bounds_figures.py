@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from pacoh.bounds import LinearPacoh, Setting
+from pacoh.bounds import LinearPacoh, Setting, meta_bound, pacoh_bound, per_task_bound
 from pacoh.bounds.coverage import logistic_coverage, per_task_coverage
 from pacoh.bounds.figures import Sweep, doubling, fig2a_rows, fig2b_rows, fig3_limit, fig3_rows
 from pacoh.bounds.linear_cgf import LinearWorld
@@ -104,12 +104,21 @@ def test_the_rigorous_per_task_bound_covers_linear_regression():
     assert found.failures <= found.delta
 
 
-def test_the_per_task_bound_is_tight_enough_to_fail_without_its_slack():
-    """Without confidence and CGF terms the bound lies below the truth in many problems: the terms are needed."""
-    found = per_task_coverage(problems=200, n=4, world=LinearWorld(draws=20_000), setting=Setting(4, 5, 2, 20, 0.1))
-    world = LinearWorld(draws=20_000)
-    assert math.isinf(world.level1(20, 5))
+def test_the_per_task_certificate_is_infinite_where_its_moment_is():
+    """beta sx2 var >= s2: at beta = 20 the m-power moment does not exist, and no finite value may be claimed."""
+    found = per_task_coverage(problems=3, n=4, world=LinearWorld(draws=1000), setting=Setting(4, 5, 2, 20, 0.1))
     assert np.isinf(found.bound).all()
+
+
+def test_regression_moments_certify_the_per_task_bound_and_nothing_else():
+    world, setting = LinearWorld(draws=1000), Setting(2, 5, 1.4, math.sqrt(5), 0.1)
+    proved, plotted = world.per_task_cgf(setting), world.figure_cgf(setting)
+    assert per_task_bound([-2.0, -3.0], setting, proved).certificate
+    assert not per_task_bound([-2.0, -3.0], setting, plotted).certificate
+    assert not per_task_bound([-2.0, -3.0], setting, proved, "paper").certificate
+    for cgf in (proved, plotted):
+        assert not pacoh_bound(-2.0, setting, cgf).certificate
+        assert not meta_bound((1.0, 0.5, [0.1, 0.2]), setting, cgf).certificate
 
 
 def test_the_holder_bound_covers_a_few_logistic_problems():

@@ -19,7 +19,7 @@ from pacoh.bounds import (
     per_task_bound,
 )
 from pacoh.bounds.meta import bounded, holder, paper, sub_gamma, sub_gaussian, union
-from pacoh.types import PacohError
+from pacoh.errors import PacohError
 
 seeds = st.integers(0, 2**32 - 1)
 laws = settings(max_examples=60, deadline=None)
@@ -45,7 +45,7 @@ class Finite:
         return logsumexp(-self.setting.beta * self.loss[:, None, :], axis=-1, b=self.prior)
 
     @property
-    def gibbs_bound(self) -> np.ndarray:
+    def gibbs(self) -> np.ndarray:
         """(n, J, H): the Gibbs posterior of each task under each prior."""
         return self.prior * np.exp(-self.setting.beta * self.loss[:, None, :] - self.log_z[..., None])
 
@@ -276,8 +276,11 @@ def test_impossible_settings_are_refused(arguments):
         Setting(*arguments)
 
 
-def test_dependent_remainders_exceed_the_printed_product():
-    """n = m = beta = lam = 1 and one coin for both remainders: the joint moment is cosh(1), not e^{1/4}."""
-    joint = np.mean([np.exp(u) for u in (-1, 1)])
-    assert joint == pytest.approx(math.cosh(1))
-    assert joint > math.exp(1 / 4)
+def test_the_holder_term_survives_remainders_that_share_a_sample_and_the_printed_one_does_not():
+    """n = m = beta = lam = 1 and one coin for both remainders, u1 = u2 = +-1/2: the printed proof needs
+    E e^{u1 + u2} <= e^{Psi1 + Psi2}, Hoelder needs E e^{(u1 + u2)/pre} <= e^{(Psi1 + Psi2)/pre}."""
+    s = Setting(1, 1, 1, 1, 0.1)
+    psi = bounded(s).psi1 + bounded(s).psi2
+    assert psi == pytest.approx(1 / 4)
+    assert np.mean([math.exp(u) for u in (-1, 1)]) > math.exp(psi)
+    assert np.mean([math.exp(u / s.pre) for u in (-1, 1)]) <= math.exp(psi / s.pre)

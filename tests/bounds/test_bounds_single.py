@@ -21,7 +21,7 @@ from pacoh.bounds.single import (
     sub_gamma_psi,
     sub_gaussian_psi,
 )
-from pacoh.types import PacohError
+from pacoh.errors import PacohError
 
 
 @given(st.floats(0, 1), st.floats(1e-4, 5))

@@ -1,6 +1,6 @@
 """PAC-Bayesian bounds that return their terms, and the two case studies in which they can be evaluated.
 
-NumPy and SciPy in float64. Each function's first line is its formula with the section of the theory notes.
+NumPy and SciPy in float64. Each function's first line is its formula with its section in docs/theory.md.
 """
 
 from pacoh.bounds.base import Bound, Setting

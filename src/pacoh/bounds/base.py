@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from pacoh.types import PacohError
+from pacoh.errors import PacohError
 
 Risk = tuple[float, float, Sequence[float] | np.ndarray]  # empirical loss, KL of the hyper-posterior, KL per task
 

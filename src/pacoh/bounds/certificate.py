@@ -9,7 +9,7 @@ import numpy as np
 
 from pacoh.bounds.base import Bound, Setting, check_number, plain
 from pacoh.bounds.meta import Confidence, meta_bound
-from pacoh.types import PacohError
+from pacoh.errors import PacohError
 
 
 @dataclass(frozen=True)
@@ -75,17 +75,22 @@ def certify(
     """The meta-learning theorem for a loss in [0, 1] (section 1.2), as a claim that never exceeds the theory.
 
     `risk` is (empirical loss per task, KL(hyper-posterior, hyper-prior), mean KL(Q_i, P) per task); KLs may be
-    infinite. `reasons` lists why the theory does not cover the model; any of them, or an infinite KL, withdraws it.
+    infinite, or NaN where they are not known. `reasons` lists why the theory does not cover the model; any of them, or
+    a KL that is infinite or not known, withdraws it.
     """
     emp_tasks, kl_hyper, kl_tasks = risk
+    unknown = bool(np.isnan([kl_hyper, *kl_tasks]).any())
     emp = [check_number("empirical loss", value, 0, 1, strict=False) for value in emp_tasks]
     if len(emp) != setting.n:
         raise PacohError(f"A certificate needs one empirical loss for each of the {setting.n} tasks, got {len(emp)}.")
-    bound = meta_bound((float(np.mean(emp)), kl_hyper, kl_tasks), setting, conf=conf)
+    kls = [math.inf if math.isnan(value) else value for value in (kl_hyper, *kl_tasks)]
+    bound = meta_bound((float(np.mean(emp)), kls[0], kls[1:]), setting, conf=conf)
     found = list(reasons)
+    if unknown and not found:
+        found.append("a KL is not known")
     if math.isinf(kl_hyper):
         found.append("the hyper-posterior has infinite KL to the hyper-prior (it is made of point masses)")
-    if math.isinf(bound.kl_task):
+    if np.isinf(kl_tasks).any():
         found.append("some task's posterior has infinite KL to the prior (it is a point mass)")
     if not bound.certificate:
         found.append(bound.why)

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from pacoh.bounds.base import check_number
-from pacoh.types import PacohError
+from pacoh.errors import PacohError
 
 
 @dataclass(frozen=True)

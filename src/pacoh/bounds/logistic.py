@@ -14,12 +14,12 @@ from scipy.special import expit
 
 from pacoh.bounds.base import log_sum
 from pacoh.bounds.polar import Box, polar_rule
-from pacoh.types import PacohError
+from pacoh.errors import PacohError
 
 _REACH = 8.5  # sds of the prior that an integral over weights covers
 _DROP = 34.0  # log-density below its peak at which the hyper-posterior is cut
 _TINY = 1e-280  # evidence below this is summed in logs
-_MOST = 900  # prior means per axis
+_WIDEST = 50  # sds of the prior in one sd of the hyper-prior
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def weight_box(x: np.ndarray, y: np.ndarray, model: LogisticModel, box: Box) -> 
 class TaskRule:
     """Quadrature of one task over weights, for all prior means inside a box."""
 
-    def __init__(self, x: np.ndarray, y: np.ndarray, model: LogisticModel, box: Box, order: int = 12):
+    def __init__(self, x: np.ndarray, y: np.ndarray, model: LogisticModel, box: Box, order: int = 10):
         self.model = model
         cover, self.reach = weight_box(x, y, model, box)
         w, log_weight = polar_rule(x, model.scale, cover, order)
@@ -176,15 +176,15 @@ def logistic_log_z(tasks: Sequence[tuple[np.ndarray, np.ndarray]], model: Logist
 
 def logistic_pacoh(tasks: Sequence[tuple[np.ndarray, np.ndarray]], model: LogisticModel, lam: float) -> LogisticPacoh:
     """Qc*(mu) ∝ Pc(mu) exp(om sum_i log Z_i(mu)) on a grid of means, with the KLs and the 0-1 error, section 3."""
+    if model.hyper_var > _WIDEST**2 * model.prior_var:
+        raise PacohError(
+            f"The hyper-prior's sd is {math.sqrt(model.hyper_var / model.prior_var):.0f} times the prior's (at most "
+            f"{_WIDEST}): the quadrature would need too many nodes. Use a smaller hyper_var or a larger prior_var."
+        )
     omega = lam / (len(tasks) * model.beta + lam)
     box = _locate(tasks, model, omega)
     step = _step(model, omega * len(tasks))
     counts = np.ceil((box.high - box.low) / step).astype(int) + 1
-    if counts.max() > _MOST:
-        raise PacohError(
-            f"The hyper-posterior would need a grid of {counts.max()} prior means per axis (at most {_MOST}): the "
-            "hyper-prior is too wide beside the prior. Use a smaller hyper_var or a larger prior_var."
-        )
     mu = (np.linspace(box.low[0], box.high[0], counts[0]), np.linspace(box.low[1], box.high[1], counts[1]))
     tables = [TaskRule(x, y, model, box).log_z(mu) for x, y in tasks]
     log_prior = _log_hyper_prior(mu, model) + math.log((mu[0][1] - mu[0][0]) * (mu[1][1] - mu[1][0]))

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from pacoh.bounds.base import Bound, Risk, Setting, check_number
-from pacoh.types import PacohError
+from pacoh.errors import PacohError
 
 Confidence = Literal["holder", "union", "paper"]
 
@@ -20,12 +20,16 @@ _SHARED = (
 
 @dataclass(frozen=True)
 class Cgf:
-    """Values for Psi1(beta) and Psi2(lam), the condition they rest on, and whether they bound the theorem's moments."""
+    """Values for Psi1(beta) and Psi2(lam), the condition they rest on, and whether they bound the theorem's moments.
+
+    `only` names the one form of the bound ("per_task") for which they do, if it is not every form.
+    """
 
     psi1: float
     psi2: float
     assumption: str
     proved: bool = True
+    only: str = ""
 
 
 def bounded(setting: Setting, low: float = 0.0, high: float = 1.0) -> Cgf:
@@ -147,7 +151,8 @@ def _assemble(
         raise PacohError(f"The confidence term is one of {', '.join(_CONFIDENCE)}; got {conf!r}.")
     cgf = bounded(setting) if cgf is None else cgf
     emp, kl_hyper, kl_task = parts
-    unproved = [] if cgf.proved else [f"Psi1 and Psi2 do not bound the theorem's moments ({cgf.assumption})"]
+    covered = cgf.proved and cgf.only in ("", name)
+    unproved = [] if covered else [f"Psi1 and Psi2 do not bound the theorem's moments ({cgf.assumption})"]
     if conf == "paper":
         unproved.append("the printed confidence term treats two dependent remainders as independent")
         if setting.lam < math.sqrt(setting.n):

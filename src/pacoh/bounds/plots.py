@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pacoh.bounds.figures import Row, Sweep, doubling, fig2a_rows, fig2b_rows, fig3_limit, fig3_rows
-from pacoh.types import PacohError
+from pacoh.errors import PacohError
 
 _COLUMNS = {
     "fig2a": (

@@ -2,7 +2,7 @@
 
 The logistic likelihood bends sharply along the rays orthogonal to the inputs, and the 0-1 loss jumps there. Nodes are
 laid out in polar coordinates with panels that end on those rays, grow geometrically away from them and from the
-origin, and are never wider than the prior; Gauss-Legendre on each panel is then accurate to about 1e-12.
+origin, and are never wider than the prior; Gauss-Legendre on each panel is then accurate to about 1e-10.
 """
 
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ def breaks(x: np.ndarray) -> np.ndarray:
     return np.append(cuts, cuts[0] + 2 * np.pi)
 
 
-def polar_rule(x: np.ndarray, scale: float, box: Box, order: int = 12) -> tuple[np.ndarray, np.ndarray]:
+def polar_rule(x: np.ndarray, scale: float, box: Box, order: int = 10) -> tuple[np.ndarray, np.ndarray]:
     """Nodes w (K, 2) and log-weights (K) of an integral over the box, for a prior of sd `scale` and inputs x."""
     nodes, weights = np.polynomial.legendre.leggauss(order)
     size = max(float(np.sqrt((x**2).sum(1)).max()), 1e-300)

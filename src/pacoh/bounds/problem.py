@@ -14,7 +14,7 @@ from pacoh.bounds.cgf import Gap, SquaredLoss, log_moment
 from pacoh.bounds.comparison import amit_meir, pentina_lampert
 from pacoh.bounds.linear import Gaussian, LinearPacoh, LinearTasks
 from pacoh.bounds.meta import meta_bound
-from pacoh.types import PacohError
+from pacoh.errors import PacohError
 
 Problem = Mapping[str, Any]
 Tasks = list[tuple[np.ndarray, np.ndarray]]

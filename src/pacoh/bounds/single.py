@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 from scipy.special import rel_entr
 
 from pacoh.bounds.base import Bound, check_count, check_number, log_sum
-from pacoh.types import PacohError
+from pacoh.errors import PacohError
 
 
 def bounded_psi(beta: float, m: int, low: float = 0.0, high: float = 1.0) -> float:

@@ -28,7 +28,7 @@ def eval_(
     import sys
 
     from pacoh.bounds.problem import evaluate
-    from pacoh.types import PacohError
+    from pacoh.errors import PacohError
 
     try:
         text = sys.stdin.read() if str(problem) == "-" else problem.read_text(encoding="utf-8")
@@ -46,7 +46,7 @@ def eval_(
 
 def _figure(name: str, out: Path, draws: int | None, seed: int, max_n: int | None) -> None:
     from pacoh.bounds.plots import draw
-    from pacoh.types import PacohError
+    from pacoh.errors import PacohError
 
     try:
         for path in draw(name, out, draws, seed, max_n):

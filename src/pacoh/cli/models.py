@@ -40,30 +40,46 @@ def fit(
     task: TaskColumn = None,
     target: TargetColumn = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="A setting of the method, as name=value.")] = None,
+    guard: Annotated[
+        bool | None,
+        typer.Option(
+            "--guard/--no-guard", help="Let a weak GP take over on tasks unlike those seen (default: on for pacoh-gp)."
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Where an interrupted run goes on from (default: beside --out).")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Learns a prior from tasks and writes it to a file."""
+    """Learns a prior from tasks and writes it to a file; the same command goes on after an interruption."""
     from pacoh import api, registry
     from pacoh.cli.output import prepare_jax, progress_budget, show
+    from pacoh.inference.checkpoint import remove
 
     prepare_jax()
     if not out.resolve().parent.is_dir():
         raise FileNotFoundError(f"The folder of --out {out} does not exist: make it first.")
+    if out.is_dir():
+        raise IsADirectoryError(f"--out {out} is a folder: name a file in it.")
     chosen = _settings(settings or [])
+    resume = checkpoint or out.with_name(out.name + ".checkpoint")
     if method == "oracle":
         if source not in registry.ENVIRONMENTS:
-            from pacoh.types import PacohError
+            from pacoh.errors import PacohError
 
             raise PacohError(f"Only environments have an oracle ({', '.join(registry.ENVIRONMENTS)}); got {source!r}.")
         model = api.fit_oracle(registry.environment(source), draw)
     else:
         if method not in registry.METHODS:
             registry.learner(method, registry.Shape(2, 1, 1))  # the error that lists the methods
-        tasks = _train_tasks(source, draw, task, target)
-        with progress_budget(method) as budget:
+        tasks = train_tasks(source, draw, task, target)
+        if guard or (guard is None and method.startswith("pacoh-gp")):
+            chosen = {"guard": True} | chosen
+        with progress_budget(method, checkpoint=resume) as budget:
             model = api.fit(tasks, method, seed=seed, budget=budget, **chosen)
     model.save(out)
-    card = model.card
+    remove(resume)
+    card = {"seconds": model.seconds} | model.card
     show({"model": str(out)} | {key: card[key] for key in ("method", "tasks", "points", "seconds")}, as_json)
 
 
@@ -132,7 +148,7 @@ def _settings(pairs: list[str]) -> dict[str, Any]:
     """name=value pairs, each value read as a number or JSON where it is one."""
     import json
 
-    from pacoh.types import PacohError
+    from pacoh.errors import PacohError
 
     settings: dict[str, Any] = {}
     for pair in pairs:
@@ -146,19 +162,20 @@ def _settings(pairs: list[str]) -> dict[str, Any]:
     return settings
 
 
-def _train_tasks(source: str, draw: int, task: str | None, target: str | None) -> Any:
+def train_tasks(source: str, draw: int, task: str | None, target: str | None, codec: Any = None) -> Any:
+    """The meta-train tasks that a source names; with `codec`, encoded as those of a model."""
     from pacoh import registry
     from pacoh.reading import read
 
     if source in registry.ENVIRONMENTS:
         return registry.environment(source).draw(draw).train
-    return read(_path(source), task=task, target=target)
+    return read(_path(source), task=task, target=target, codec=codec)
 
 
 def _test_tasks(model: Any, source: str, draw: int, task: str | None, target: str | None, context: int | None) -> Any:
     from pacoh import registry
+    from pacoh.errors import PacohError
     from pacoh.reading import read
-    from pacoh.types import PacohError
 
     if source in registry.ENVIRONMENTS:
         return registry.environment(source).draw(draw).test
@@ -171,7 +188,7 @@ def _test_tasks(model: Any, source: str, draw: int, task: str | None, target: st
 
 def _path(source: str) -> Path:
     from pacoh import registry
-    from pacoh.types import PacohError
+    from pacoh.errors import PacohError
 
     path = Path(source)
     if not path.exists():

@@ -50,7 +50,7 @@ def text(value: Any) -> str:
 
 
 @contextmanager
-def progress_budget(label: str, seconds: float | None = None) -> Iterator[Budget]:
+def progress_budget(label: str, seconds: float | None = None, checkpoint: Path | None = None) -> Iterator[Budget]:
     """A Budget whose progress is a bar on stderr (nothing where stderr is no terminal)."""
     console = Console(stderr=True)
     columns = (
@@ -66,4 +66,4 @@ def progress_budget(label: str, seconds: float | None = None) -> Iterator[Budget
         def tell(done: int, total: int, value: float) -> None:
             progress.update(bar, completed=done, total=total, value=f"ln Q* {value:.4g}")
 
-        yield Budget(seconds=seconds, progress=tell)
+        yield Budget(seconds=seconds, progress=tell, checkpoint=checkpoint)

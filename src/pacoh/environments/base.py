@@ -62,5 +62,15 @@ class AbstractSynthetic(AbstractEnvironment):
         test, valid = self._split(random, self.tests), self._split(random, self.valids)
         return Draw(train, test, valid)
 
+    def with_unused(self, number: int) -> tuple[Draw, Split]:
+        """A draw whose meta-train tasks have `query` further points each that no learner sees, to measure overfitting.
+
+        The split's context is what the learner trains on. Its data are not those of `draw`.
+        """
+        random = np.random.RandomState(number)
+        train = self._split(random, self.n)
+        test, valid = self._split(random, self.tests), self._split(random, self.valids)
+        return Draw(train.context, test, valid), train
+
     def _split(self, random: np.random.RandomState, count: int) -> Split:
         return named([self.task(random, self.m + self.query) for _ in range(count)]).split(self.m)

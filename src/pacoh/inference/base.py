@@ -3,6 +3,7 @@
 import abc
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -13,6 +14,11 @@ import optax
 from jaxtyping import Array, Bool, Float
 from threadpoolctl import threadpool_limits
 
+from pacoh.inference import checkpoint
+from pacoh.inference.checkpoint import Progress
+from pacoh.inference.starts import Layout as Layout
+from pacoh.inference.starts import Particles as Particles
+from pacoh.inference.starts import starts as starts
 from pacoh.types import Key, Params, Scalar
 
 
@@ -30,30 +36,6 @@ class AbstractLogDensity(eqx.Module):
         """An unbiased, cheaper stand-in for one step, shared by all particles; by default the density itself."""
         del key
         return self
-
-
-class Layout(NamedTuple):
-    """How a parameter tree lies in a flat vector; equal layouts compile once."""
-
-    treedef: Any
-    shapes: tuple[tuple[int, ...], ...]
-
-    @staticmethod
-    def of(tree: Params) -> "Layout":
-        """The layout of `tree`."""
-        leaves, treedef = jax.tree.flatten(tree)
-        return Layout(treedef, tuple(leaf.shape for leaf in leaves))
-
-    def flatten(self, tree: Params) -> Float[Array, " D"]:
-        """All leaves in one vector: fewer, larger operations a step."""
-        return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(tree)])
-
-    def unflatten(self, vector: Float[Array, " D"]) -> Params:
-        """The tree back."""
-        ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes])
-        parts = jnp.split(vector, ends[:-1])
-        leaves = [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
-        return jax.tree.unflatten(self.treedef, leaves)
 
 
 class Info(NamedTuple):
@@ -89,6 +71,11 @@ class AbstractInference(eqx.Module):
     def draws(self, state: Any, key: Key) -> Params:
         """Draws from the approximation, with a leading axis K."""
 
+    def complaint(self, state: Any) -> str | None:
+        """What the user should know of a lane's final state, in a sentence; None where all is well."""
+        del state
+        return None
+
 
 class Adam(eqx.Module):
     """Adam on a flat array, with a linear warm-up and cosine decay to `final` times the rate over `steps`.
@@ -96,7 +83,7 @@ class Adam(eqx.Module):
     The rate is an array, so that many rates train in one `vmap`.
     """
 
-    rate: Float[Array, ""] = eqx.field(converter=jnp.asarray, default=3e-3)
+    rate: Float[Array, ""] = eqx.field(converter=lambda rate: jnp.asarray(rate, float), default=3e-3)
     steps: int = eqx.field(static=True, default=3000)
     warmup: int = eqx.field(static=True, default=0)
     final: float = eqx.field(static=True, default=0.0)
@@ -151,12 +138,6 @@ class AbstractAscent(AbstractInference):
         return AscentState(state.position + update, moments, state.t + 1, state.layout), value
 
 
-def starts(draw: Callable[[Key], Params], count: int, key: Key) -> tuple[Float[Array, "K D"], Layout]:
-    """`count` independent starting points as rows, and their layout."""
-    layout = Layout.of(eqx.filter_eval_shape(draw, key))
-    return jax.vmap(lambda k: layout.flatten(draw(k)))(jax.random.split(key, count)), layout
-
-
 def scores(log_density: AbstractLogDensity, state: AscentState, key: Key) -> tuple[Array, Array]:
     """ln q and its gradient at each row: one mini-batch for all rows, draws of its own for each row."""
     key_batch, key_draws = jax.random.split(key)
@@ -188,11 +169,17 @@ class Problem(eqx.Module):
 
 
 class Budget(eqx.Module):
-    """How the host drives a run: steps a chunk, seconds at most, and who is told of progress (done, total, value)."""
+    """How the host drives a run: steps a chunk, seconds at most, and who is told of progress (done, total, value).
+
+    With `checkpoint` the run is written there after every chunk, and goes on from there where it was interrupted,
+    bit for bit. The file stays at the end, so that the same call gives the same result at once; delete it when done.
+    """
 
     chunk: int = 500
     seconds: float | None = None
     progress: Callable[[int, int, float], None] | None = None
+    checkpoint: Path | None = None
+    finished: Callable[["Trained"], None] | None = None  # is given the learning curve and the final state
 
 
 class Trained(eqx.Module):
@@ -228,28 +215,44 @@ def _chunk(problem: Problem, states: Any, keys: Key, index: Array, length: int) 
 
 
 def run(problem: Problem, keys: Key, budget: Budget | None = None) -> Trained:
-    """Trains every lane of `problem` (one a key) in chunks of `scan`: progress, a NaN guard a lane, a time limit.
+    """Trains every lane of `problem` (one a key) in chunks of `scan`: progress, checkpoints, a NaN guard a lane.
 
     BLAS is held to one thread meanwhile: many small factorisations otherwise fight over threads.
     """
     budget = budget or Budget()
     total = problem.engine.steps
     began = time.monotonic()
-    curve, skipped, done = [], np.zeros(len(keys), int), 0
+    made_by = checkpoint.fingerprint(problem, keys, budget.chunk) if budget.checkpoint else {}
     with threadpool_limits(1, "blas"):
-        states = _start(problem, jax.vmap(lambda key: jax.random.fold_in(key, 0))(keys))
+        states, done, curve, skipped = _begin(problem, keys, budget, made_by)
         while done < total:
             length = min(budget.chunk, total - done)
             states, info = _chunk(problem, states, keys, jnp.asarray(1 + done), length)
             values, ok = np.asarray(info.value), np.asarray(info.ok)
             done += length
-            skipped += (~ok).sum(1)
-            curve.append(_thin(np.where(ok, values, np.nan)))
+            skipped = skipped + (~ok).sum(1)
+            curve = np.concatenate([curve, _thin(np.where(ok, values, np.nan))], 1)
+            if budget.checkpoint is not None:
+                checkpoint.write(budget.checkpoint, made_by, Progress(states, done, curve, skipped))
             if budget.progress is not None:
-                budget.progress(done, total, float(np.nanmean(np.append(curve[-1][:, -1], np.nan))))
+                budget.progress(done, total, float(np.nanmean(np.append(curve[:, -1], np.nan))))
             if budget.seconds is not None and time.monotonic() - began > budget.seconds:
                 break
-    return Trained(states, np.concatenate(curve, 1), skipped, done)
+    trained = Trained(states, curve, skipped, done)
+    if budget.finished is not None:
+        budget.finished(trained)
+    return trained
+
+
+def _begin(problem: Problem, keys: Key, budget: Budget, made_by: dict[str, str]) -> Progress:
+    """The checkpoint's progress where there is one of this run, else the start."""
+    first = jax.vmap(lambda key: jax.random.fold_in(key, 0))(keys)
+    if budget.checkpoint is not None:
+        like = eqx.filter_eval_shape(_start, problem, first)
+        found = checkpoint.read(budget.checkpoint, made_by, like)
+        if found is not None:
+            return found
+    return Progress(_start(problem, first), 0, np.zeros((len(keys), 0)), np.zeros(len(keys), int))
 
 
 def _thin(values: np.ndarray, window: int = 25) -> np.ndarray:

@@ -6,6 +6,7 @@ and to people's units.
 
 import abc
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -14,9 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from pacoh.data import Dataset, Task
-from pacoh.inference.base import Budget, Problem, Trained, run
+from pacoh.errors import PacohError, PacohWarning
+from pacoh.inference.base import Budget, Particles, Problem, Trained, run
 from pacoh.priors.base import AbstractPredictor
-from pacoh.types import Key, PacohWarning
+from pacoh.types import Key
 
 
 class AbstractMetaModel(eqx.Module):
@@ -52,25 +54,42 @@ class AbstractTrainedLearner(AbstractMetaLearner):
         """Refuses what cannot work, before anything is compiled."""
         del tasks
 
+    def restart(self, model: Any) -> Particles:
+        """Where training goes on from a fitted model of this learner."""
+        raise PacohError(f"{type(self).__name__} cannot go on from a fitted {type(model).__name__}: fit it anew.")
+
     def fit(
-        self, tasks: Dataset, key: Key, valid: Task | None = None, budget: Budget | None = None
+        self,
+        tasks: Dataset,
+        key: Key,
+        valid: Task | None = None,
+        budget: Budget | None = None,
+        start: AbstractMetaModel | None = None,
     ) -> AbstractMetaModel:
-        """Trains one lane."""
+        """Trains one lane; with `start` from a fitted model on, else from the beginning."""
         del valid
-        learners, stacks = jax.tree.map(lambda leaf: leaf[None] if eqx.is_array(leaf) else leaf, (self, tasks))
-        models, trained = fit_lanes(learners, stacks, key[None], budget)
-        complaint = trained.complaint()
-        if complaint is not None:
-            warnings.warn(complaint, PacohWarning, stacklevel=3)
-        return jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, models)
+        particles = None if start is None else self.restart(start)
+        learners, stacks, particles = _map_arrays(lambda leaf: leaf[None], (self, tasks, particles))
+        models, trained = fit_lanes(learners, stacks, key[None], budget, particles)
+        engine, state = self.problem(tasks).engine, _map_arrays(lambda leaf: leaf[0], trained.state)
+        for complaint in (trained.complaint(), engine.complaint(state)):
+            if complaint is not None:
+                warnings.warn(complaint, PacohWarning, stacklevel=3)
+        return _map_arrays(lambda leaf: leaf[0], models)
 
 
 def fit_lanes(
-    learners: AbstractTrainedLearner, tasks: Dataset, keys: Key, budget: Budget | None = None
+    learners: AbstractTrainedLearner,
+    tasks: Dataset,
+    keys: Key,
+    budget: Budget | None = None,
+    particles: Particles | None = None,
 ) -> tuple[Any, Trained]:
     """Trains many lanes at once: seeds, continuous settings and draws of the tasks are one leading axis."""
     learners.check(tasks)
     problem = eqx.filter_vmap(lambda learner, stack: learner.problem(stack))(learners, tasks)
+    if particles is not None:
+        problem = Problem(problem.engine, problem.log_density, particles)
     trained = run(problem, keys, budget)
     return _models(learners, trained.state, tasks, keys), trained
 
@@ -81,6 +100,10 @@ def _models(learners: AbstractTrainedLearner, states: Any, tasks: Dataset, keys:
         return learner.model(state, stack, jax.random.fold_in(key, np.iinfo(np.int32).max))
 
     return eqx.filter_vmap(lane)(learners, states, tasks, keys)
+
+
+def _map_arrays(change: Callable[[jax.Array], jax.Array], tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: change(leaf) if eqx.is_array(leaf) else leaf, tree)
 
 
 def lanes(items: list[Any]) -> Any:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from pacoh.data import Dataset
-from pacoh.inference.base import AbstractInference, Problem
+from pacoh.inference.base import AbstractInference, Particles, Problem
 from pacoh.inference.svgd import SVGD
 from pacoh.learners.base import AbstractMetaModel, AbstractTrainedLearner
 from pacoh.predictive import GaussianMixture, mixture
@@ -77,7 +77,7 @@ class PACOH(AbstractTrainedLearner):
     hyper_prior: Callable[[Any], AbstractHyperPrior]
     inference: AbstractInference = eqx.field(default_factory=SVGD)
     rates: Rates = BAYES
-    temperature: Float[Array, ""] = eqx.field(converter=jnp.asarray, default=1.0)
+    temperature: Float[Array, ""] = eqx.field(converter=lambda eta: jnp.asarray(eta, float), default=1.0)
     batch: int | None = eqx.field(static=True, default=None)
 
     def problem(self, tasks: Dataset) -> Problem:
@@ -91,6 +91,10 @@ class PACOH(AbstractTrainedLearner):
         """The draws of the hyper-posterior; nothing of the tasks is kept."""
         del tasks
         return PACOHModel(self.prior, self.inference.draws(state, key), self.rates)
+
+    def restart(self, model: PACOHModel) -> Particles:
+        """The fitted priors' parameters."""
+        return Particles(model.phis)
 
     def check(self, tasks: Dataset) -> None:
         """Refuses tasks that the prior family cannot hold."""

@@ -11,12 +11,13 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Bool, Float
 
 from pacoh.data import Dataset
+from pacoh.errors import PacohError
 from pacoh.predictive import GaussianMixture
 from pacoh.priors.base import AbstractPredictor, AbstractPrior, Param, likelihood_power
 from pacoh.priors.gaussian import cholesky, log_normal
 from pacoh.priors.kernels import SE, AbstractKernel, Warped
 from pacoh.priors.means import AbstractMean, Network
-from pacoh.types import Key, PacohError, Params, Scalar
+from pacoh.types import Key, Params, Scalar
 
 _MEMORY = 8e9  # bytes that the matrices of one step may take
 _COPIES = 8  # matrices of size m x m that one evidence and its gradient hold at once

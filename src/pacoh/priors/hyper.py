@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from pacoh.errors import PacohError
 from pacoh.priors.base import AbstractHyperPrior, Param, draw_start, standard_normal
-from pacoh.types import Key, PacohError, Params, Scalar
+from pacoh.types import Key, Params, Scalar
 
 
 class Gaussian(AbstractHyperPrior):

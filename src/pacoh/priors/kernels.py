@@ -8,9 +8,10 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from pacoh.errors import PacohError
 from pacoh.priors.base import Param
 from pacoh.priors.nets import MLP
-from pacoh.types import PacohError, Params, Scalar
+from pacoh.types import Params, Scalar
 
 _BROADCAST_LIMIT = 8  # up to this many inputs, differences are formed one by one: exact for near-by points
 

@@ -1,0 +1,220 @@
+"""What a training step and a prediction cost on one core, beside the same computation in GPyTorch: one table.
+
+    python benchmarks/speed.py
+
+Both libraries first give the same value of the objective from the same parameters. Timings alternate between them;
+a row shows medians, their ratio, and the least and largest ratio of a pair of neighbours in time.
+"""
+
+import os
+
+os.environ |= {"OPENBLAS_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}  # this and the next line: before jax starts threads
+os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+import argparse  # noqa: E402
+import time  # noqa: E402
+from collections.abc import Callable  # noqa: E402
+
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+import numpy as np  # noqa: E402
+import peer  # noqa: E402
+import torch  # noqa: E402
+from jax.scipy.linalg import solve_triangular  # noqa: E402
+
+from pacoh import api, registry  # noqa: E402
+from pacoh.data import Standardizer, stack  # noqa: E402
+from pacoh.inference.base import Adam, Budget, Problem, run  # noqa: E402
+from pacoh.inference.map import MAP  # noqa: E402
+from pacoh.inference.svgd import SVGD  # noqa: E402
+from pacoh.learners.pacoh import PACOH, PACOHModel  # noqa: E402
+from pacoh.priors import gp  # noqa: E402
+from pacoh.priors.hyper import GroupGaussian  # noqa: E402
+from pacoh.theory import BAYES, HyperPosterior  # noqa: E402
+
+RATE, BATCH, PARTICLES = 1e-3, 4, 10
+PRIOR = registry.gp_prior("network", "network", activation="tanh")
+HYPER = GroupGaussian({"input": 1.0, "weight": 1.0, "bias": 1.0, "scale": 1.0, "noise": 1.0})
+
+
+def draw_tasks(n: int, m: int, seed: int = 0) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Sinusoids of random phase and height."""
+    draw = np.random.default_rng(seed)
+    x = draw.uniform(-5, 5, (n, m, 1))
+    phase, height = draw.uniform(0, np.pi, (2, n, 1))
+    return list(zip(x, height * np.sin(x[..., 0] + phase) + 0.1 * draw.normal(size=(n, m)), strict=True))
+
+
+def problem(tasks: list, particles: int, steps: int, batch: int | None = BATCH) -> Problem:
+    """One lane of PACOH-GP: MAP for one particle, else SVGD."""
+    adam = Adam(RATE, steps)
+    engine = MAP(adam) if particles == 1 else SVGD(particles, adam)
+    units = Standardizer.fit(tasks)
+    made = PACOH(PRIOR, HYPER, engine, batch=batch).problem(stack([units(x, y) for x, y in tasks]))
+    return jax.tree.map(lambda leaf: leaf[None] if isinstance(leaf, jax.Array) else leaf, made)
+
+
+def training(trained: Problem) -> Callable[[], None]:
+    """A whole run of the problem's steps, as a learner does it, compiled before."""
+    keys = jax.random.split(jax.random.key(0), 1)
+    steps = trained.engine.steps
+
+    def train() -> None:
+        run(trained, keys, Budget(chunk=steps))
+
+    train()
+    return train
+
+
+def draw_phis(particles: int) -> dict:
+    """Training starts, with networks that are not flat."""
+    draw = problem(draw_tasks(2, 2), particles, 1).draw
+    return jax.vmap(draw)(jax.random.split(jax.random.key(1), particles))
+
+
+def their_parts(phis: dict, particles: int) -> peer.Parts:
+    return peer.Parts(jax.tree.map(np.asarray, phis), batched=particles > 1)
+
+
+def their_objective(trained: Problem, particles: int) -> peer.Objective:
+    density = jax.tree.map(lambda leaf: leaf[0], trained.log_density)
+    hyper = density.hyper_prior
+    spread = jax.tree.map(lambda m, s: jnp.broadcast_to(s, m.shape), hyper.loc, hyper.sd)
+    both = [their_parts(jax.tree.map(lambda leaf: leaf[None], tree), 1) for tree in (hyper.loc, spread)]
+    tasks = (density.tasks.x, density.tasks.y)
+    parts = their_parts(draw_phis(particles), particles)
+    return peer.Objective(parts, both, tasks, float(density.weights[0]), BATCH)
+
+
+def check_equal(trained: Problem, theirs: peer.Objective, particles: int) -> float:
+    """The largest relative difference of the two objectives on all tasks."""
+    density: HyperPosterior = jax.tree.map(lambda leaf: leaf[0], trained.log_density)
+    ours = jax.vmap(lambda phi: density(phi, jax.random.key(0)))(draw_phis(particles))
+    with torch.no_grad():
+        other = theirs(range(len(theirs.models))).numpy() + 2 * np.log(2)  # their parameters are twice two of ours
+    error = float(np.max(np.abs(np.asarray(ours) / other - 1)))
+    if error > 1e-4:
+        raise SystemExit(f"The two libraries compute different objectives: {ours} against {other}.")
+    return error
+
+
+class Clock:
+    """Alternates two calls and collects rows of the table."""
+
+    def __init__(self, repeats: int, cpu: bool):
+        self.repeats, self.now = repeats, time.process_time if cpu else time.perf_counter
+        self.rows = [("", "unit", "pacoh", "other", "ratio", "least", "most", "target")]
+
+    def seconds(self, call: Callable[[], object]) -> float:
+        began = self.now()
+        call()
+        return self.now() - began
+
+    def compare(self, name: str, target: str, ours: tuple[Callable, int], other: tuple[Callable, int]) -> None:
+        """Each side is a call and how many units of work it does."""
+        pairs = np.array([[self.seconds(call) / units for call, units in (ours, other)] for _ in range(self.repeats)])
+        medians, ratios = np.median(pairs, 0), pairs[:, 1] / pairs[:, 0]
+        times = [f"{1e3 * value:.3f}" for value in medians]
+        shares = [f"{value:.2f}" for value in (medians[1] / medians[0], ratios.min(), ratios.max())]
+        self.rows.append((name, "ms", *times, *shares, target))
+        print(*self.rows[-1], flush=True)
+
+
+def training_rows(clock: Clock) -> None:
+    """MAP and SVGD steps against GPyTorch."""
+    tasks = draw_tasks(20, 5)
+    for particles, target, steps in ((1, ">= 60", 4000), (PARTICLES, ">= 12", 1000)):
+        ours = problem(tasks, particles, steps)
+        theirs = their_objective(ours, particles)
+        error = check_equal(ours, theirs, particles)
+        name = "MAP" if particles == 1 else f"SVGD, {particles} particles"
+        print(f"{name}: the objectives differ by {error:.1e} of their value")
+        step = peer.Training(theirs, RATE, stein=particles > 1)
+        step(5)
+        clock.compare(f"{name}: a step", target, (training(ours), steps), (lambda step=step: step(40), 40))
+
+
+def many_tasks_rows(clock: Clock) -> None:
+    """The same steps with a thousand times the tasks."""
+    for particles, steps in ((1, 4000), (PARTICLES, 1000)):
+        few, many = (training(problem(draw_tasks(n, 5), particles, steps)) for n in (20, 20_000))
+        name = "MAP" if particles == 1 else f"SVGD, {particles} particles"
+        clock.compare(f"{name}: a step, 20 and (other) 20,000 tasks", "<= 1.10", (few, steps), (many, steps))
+
+
+def prediction_rows(clock: Clock) -> None:
+    """Adapt and predict, NumPy in and NumPy out, for the mode."""
+    phis = draw_phis(1)
+    tasks = draw_tasks(500, 55, seed=1)
+    contexts = [(x[:5], y[:5]) for x, y in tasks]
+    queries = [x[5:] for x, _ in tasks]
+    units = Standardizer.fit(tasks)
+    codec = {"columns": ["x0"], "levels": [], "classes": None}
+    model = api.Model(PACOHModel(PRIOR, phis, BAYES), units, {"codec": codec})
+    parts = their_parts(phis, 1)
+
+    def ours(some: slice) -> list:
+        each = [model.adapt(*context)(query) for context, query in zip(contexts[some], queries[some], strict=True)]
+        return [(predictive.mean, predictive.std) for predictive in each]
+
+    def theirs(some: slice) -> list:
+        pairs = zip(contexts[some], queries[some], strict=True)
+        return [peer.adapt_predict(parts, units, context, query) for context, query in pairs]
+
+    def at_once() -> tuple:
+        predictive = model.predict_tasks(contexts, queries)
+        return predictive.mean, predictive.std
+
+    few, everything = slice(0, 20), slice(0, 500)
+    np.testing.assert_allclose(ours(few), theirs(few), rtol=2e-3, atol=2e-3)
+    np.testing.assert_allclose(np.stack(at_once(), 1)[few, :, :50], theirs(few), rtol=2e-3, atol=2e-3)
+    clock.compare("adapt to 5 points, predict 50", ">= 5", (lambda: ours(few), 20), (lambda: theirs(few), 20))
+    clock.compare("500 tasks at once, other: a loop", "", (at_once, 1), (lambda: theirs(everything), 1))
+    clock.compare("500 tasks at once, other: our loop", "", (at_once, 1), (lambda: ours(everything), 1))
+
+
+def plain_log_normal(residual: jax.Array, covariance: jax.Array) -> jax.Array:
+    """What `pacoh.priors.gaussian.log_normal` computes, left to automatic differentiation."""
+    factor = jnp.linalg.cholesky(covariance)
+    whitened = solve_triangular(factor, residual, lower=True)
+    return -0.5 * whitened @ whitened - jnp.log(jnp.diagonal(factor)).sum()
+
+
+def gradient_rows(clock: Clock) -> None:
+    """The closed-form gradient of the evidence against differentiating the factorisation."""
+    steps = 5
+    trained = problem(draw_tasks(5, 200), PARTICLES, steps, batch=None)
+    closed = training(trained)
+    written, gp.log_normal = gp.log_normal, plain_log_normal
+    other = problem(draw_tasks(5, 200), PARTICLES, steps + 1, batch=None)  # another length: compiled apart
+    plain = training(other)
+    gp.log_normal = written
+    name = f"SVGD, {PARTICLES} particles, 5 tasks of 200 points: a step, other: through the Cholesky"
+    clock.compare(name, ">= 2.5", (closed, steps), (plain, steps + 1))
+
+
+SECTIONS = {
+    "training": training_rows,
+    "tasks": many_tasks_rows,
+    "prediction": prediction_rows,
+    "gradient": gradient_rows,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sections", nargs="*", default=list(SECTIONS), help=f"of {', '.join(SECTIONS)} (default: all)")
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--cpu", action="store_true", help="time of this process alone, for a machine with others on it")
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    clock = Clock(asked.repeats, asked.cpu)
+    for name in asked.sections:
+        SECTIONS[name](clock)
+    widths = [max(len(row[j]) for row in clock.rows) for j in range(len(clock.rows[0]))]
+    for row in clock.rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+if __name__ == "__main__":
+    main()

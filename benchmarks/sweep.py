@@ -1,0 +1,67 @@
+"""Random search of PACOH-GP settings on validation tasks, for a machine with an accelerator.
+
+    JAX_DEFAULT_MATMUL_PRECISION=highest PYTHONPATH=src python benchmarks/sweep.py jobs.json out.jsonl
+
+A job: {"name", "environment", "sizes": {}, "method", "draws": [], "count", "fixed": {}, "space": {"rate": [a, b]}}.
+Ratios are to the Bayes-optimal predictor on the same validation tasks.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from pacoh import registry
+from pacoh.api import fit_oracle
+from pacoh.tuning.folds import environment_folds
+from pacoh.tuning.search import Range, draw_settings, search
+
+
+def make(method: str, shape: registry.Shape, fixed: dict):
+    def learner(**setting):
+        both = fixed | setting
+        sds = {name.removesuffix("_sd"): both.pop(name) for name in list(both) if name.endswith("_sd")}
+        return registry.learner(method, shape, **({"sds": sds} if sds else {}), **both)
+
+    return learner
+
+
+def run(job: dict) -> dict:
+    environment = registry.environment(job["environment"], **job.get("sizes", {}))
+    draws = job["draws"]
+    fold = environment_folds(environment, draws)
+    oracle = [fit_oracle(environment, d).evaluate(environment.draw(d).valid) for d in draws]
+    n, m, d = fold.train.x.shape[1:]
+    space = {name: Range(*ends) for name, ends in job["space"].items()}
+    settings = job.get("settings") or draw_settings(space, job["count"], seed=job.get("seed", 0))
+    began = time.time()
+    learner = make(job["method"], registry.Shape(n, m, d), job.get("fixed", {}))
+    report = search(learner, settings, fold, at_once=job.get("at_once", 512))
+    ratio = report.rmse / np.array([o["rmse"] for o in oracle])
+    rows = [
+        {"setting": s, "ll": ll.round(4).tolist(), "ratio": r.round(4).tolist()}
+        for s, ll, r in zip(report.settings, report.log_likelihood, ratio, strict=True)
+    ]
+    rows.sort(key=lambda row: -np.mean(row["ll"]))
+    oracle_ll = [o["log_likelihood"] for o in oracle]
+    return {"name": job["name"], "seconds": time.time() - began, "oracle_ll": oracle_ll, "rows": rows, "job": job}
+
+
+if __name__ == "__main__":
+    print(jax.devices(), jax.__version__, flush=True)
+    with open(sys.argv[2], "a") as out:
+        for job in json.loads(Path(sys.argv[1]).read_text()):
+            try:
+                result = run(job)
+            except Exception as error:  # the next job goes on; the failure is printed
+                print(job["name"], "failed:", repr(error)[:2000], flush=True)
+                continue
+            out.write(json.dumps(result) + "\n")
+            out.flush()
+            print(f"{job['name']}: {result['seconds']:.1f} s; oracle ll {np.mean(result['oracle_ll']):.3f}")
+            for row in result["rows"][:6]:
+                text = {k: float(f"{v:.3g}") for k, v in row["setting"].items()}
+                print(f"  ll {np.mean(row['ll']):.3f} ratio {np.mean(row['ratio']):.3f} {text}", flush=True)

@@ -1,0 +1,69 @@
+"""The conformance suite: what anything that calls itself a learner must do, as named checks.
+
+`check_learner(MyLearner())` runs them all on tiny tasks and raises one AssertionError that lists every check that
+failed. To see each as a test of its own, parametrise over `CHECKS` and call `check(name, subject)`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from pacoh import registry
+from pacoh.data import stack
+from pacoh.errors import PacohError
+from pacoh.learners.base import AbstractMetaLearner
+from pacoh.testing.checks import CHECKS
+from pacoh.testing.compare import compilations
+from pacoh.testing.subject import SIZES, Subject, ragged_tasks
+
+__all__ = ["CHECKS", "SIZES", "Subject", "check", "check_learner", "compilations", "prepare", "ragged_tasks"]
+
+
+def prepare(
+    learner: AbstractMetaLearner | str,
+    *,
+    d: int = 1,
+    settings: Mapping[str, Any] | None = None,
+    skip: Mapping[str, str] | None = None,
+    **claims: Any,
+) -> Subject:
+    """Fits a learner, or a registered method with `settings`, once for all checks.
+
+    `claims` are `has_prior` and `distributional` (a registered method brings its own) and `tolerance`; `skip` maps the
+    name of a check that cannot apply to the reason.
+    """
+    if isinstance(learner, str):
+        made = registry.learner(learner, registry.Shape(len(SIZES), float(np.mean(SIZES)), d), **(settings or {}))
+        method = registry.METHODS[learner]
+        claims = {"has_prior": method.has_prior, "distributional": method.distributional} | claims
+    else:
+        made = learner
+    unknown = set(skip or {}) - set(CHECKS)
+    if unknown:
+        raise PacohError(f"There is no check {sorted(unknown)[0]!r}. Checks: {', '.join(CHECKS)}.")
+    tasks = stack(ragged_tasks(d))
+    return Subject(made, made.fit(tasks, jax.random.key(0)), tasks, skip=skip or {}, **claims)
+
+
+def check(name: str, subject: Subject) -> str | None:
+    """Runs one check: AssertionError where it fails; the reason where it does not apply."""
+    reason = subject.reason(name)
+    if reason is None:
+        CHECKS[name](subject)
+    return reason
+
+
+def check_learner(learner: AbstractMetaLearner | str, **flags: Any) -> dict[str, str | None]:
+    """Every check on one learner; the flags are those of `prepare`. Returns the reasons of those that do not apply."""
+    subject = prepare(learner, **flags)
+    reasons, failures = {}, []
+    for name in CHECKS:
+        try:
+            reasons[name] = check(name, subject)
+        except AssertionError as error:
+            failures.append(f"{name}: {error}")
+    if failures:
+        raise AssertionError(f"{type(subject.learner).__name__} does not conform.\n" + "\n".join(failures))
+    return reasons

@@ -1,0 +1,60 @@
+"""What is checked: a learner, a model it fitted, and the small ragged tasks behind it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float
+
+from pacoh.data import Dataset
+from pacoh.learners.base import AbstractMetaLearner
+
+SIZES = (3, 6, 4, 5)
+"""Points of the tasks that learners are checked on: ragged, the padded length being 6."""
+QUERIES = 7
+"""Points that predictions are asked at."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A learner, the model it fitted, the tasks it was fitted on, and what it claims to do."""
+
+    learner: AbstractMetaLearner
+    model: Any
+    tasks: Dataset
+    has_prior: bool = True
+    distributional: bool = True
+    tolerance: float = 2e-3
+    skip: Mapping[str, str] = field(default_factory=dict)
+
+    def reason(self, name: str) -> str | None:
+        """Why a check does not apply; None where it does."""
+        if name == "an empty context gives the prior" and not self.has_prior:
+            return "the method has no prior predictive (has_prior=False)"
+        return self.skip.get(name)
+
+    @property
+    def queries(self) -> Float[Array, "q d"]:
+        """Inputs to predict at, in learner units."""
+        return jax.random.normal(jax.random.key(7), (QUERIES, self.tasks.x.shape[-1]))
+
+    def pairs(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The tasks without padding."""
+        parts = (np.asarray(part) for part in (self.tasks.x, self.tasks.y))
+        return [(x[:size], y[:size]) for x, y, size in zip(*parts, SIZES, strict=True)]
+
+    def task(self, index: int) -> Dataset:
+        """One task of the stack, with its padding."""
+        return jax.tree.map(lambda leaf: leaf[index], self.tasks)
+
+
+def ragged_tasks(d: int = 1, seed: int = 0, sizes: tuple[int, ...] = SIZES) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Small related tasks in learner units: noisy waves of one frequency, with a phase and offset a task."""
+    random = np.random.default_rng(seed)
+    tasks = []
+    for size in sizes:
+        x, phase, offset = random.normal(size=(size, d)), random.normal(), random.normal()
+        tasks.append((x, np.sin(2 * x.sum(-1) + phase) + 0.3 * offset + 0.1 * random.normal(size=size)))
+    return tasks

@@ -1,0 +1,131 @@
+"""Random search: a batch of settings trains in one `vmap`, and the best validation score wins."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from pacoh.inference.base import Budget
+from pacoh.learners.base import AbstractTrainedLearner, fit_lanes, lanes
+from pacoh.predictive import AbstractDistribution
+from pacoh.tuning.folds import Fold
+from pacoh.types import Key
+
+
+@dataclass(frozen=True)
+class Range:
+    """A continuous setting between two values, drawn uniformly or (log=True) uniformly in its logarithm."""
+
+    low: float
+    high: float
+    log: bool = True
+
+    def at(self, share: float) -> float:
+        """The value at a share of the way."""
+        if self.log:
+            return float(np.exp(np.log(self.low) + share * (np.log(self.high) - np.log(self.low))))
+        return self.low + share * (self.high - self.low)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What was tried and how it scored: arrays (settings, folds), higher `score` is better."""
+
+    settings: list[dict[str, float]]
+    log_likelihood: np.ndarray
+    rmse: np.ndarray
+    seconds: float
+
+    @property
+    def score(self) -> np.ndarray:
+        """The mean validation log-likelihood of each setting; -inf where a fold gave no number."""
+        mean = self.log_likelihood.mean(1)
+        return np.where(np.isfinite(mean), mean, -np.inf)
+
+    @property
+    def best(self) -> dict[str, float]:
+        """The setting with the best score."""
+        return self.settings[int(np.argmax(self.score))]
+
+    def record(self) -> dict[str, Any]:
+        """What was chosen and why, as plain values."""
+        index = int(np.argmax(self.score))
+        return {
+            "chosen": self.best,
+            "by": "mean validation log-likelihood",
+            "score": float(self.score[index]),
+            "rmse": float(self.rmse[index].mean()),
+            "settings_tried": len(self.settings),
+            "folds": int(self.rmse.shape[1]),
+            "seconds": round(self.seconds, 1),
+        }
+
+
+def draw_settings(space: Mapping[str, Range], count: int, seed: int) -> list[dict[str, float]]:
+    """`count` random settings, spread evenly along each axis (a Latin hypercube)."""
+    random = np.random.default_rng(seed)
+    columns = {
+        name: [axis.at(share) for share in (random.permutation(count) + random.uniform(size=count)) / count]
+        for name, axis in sorted(space.items())
+    }
+    return [{name: columns[name][i] for name in columns} for i in range(count)]
+
+
+def search(
+    make: Callable[..., AbstractTrainedLearner],
+    settings: Sequence[dict[str, float]],
+    fold: Fold,
+    seed: int = 0,
+    at_once: int = 256,
+    seconds: float | None = None,
+) -> Report:
+    """Trains `make(**setting)` on every fold for every setting, `at_once` lanes in one `vmap`, and scores them.
+
+    With a budget in seconds it stops after the batch in which they run out; at least one batch is tried.
+    """
+    began = time.monotonic()
+    count = len(fold.y_scale)
+    batch = max(1, at_once // count)
+    scores, tried = [], 0
+    for start in range(0, len(settings), batch):
+        some = settings[start : start + batch]
+        learners = lanes([make(**setting) for setting in some for _ in range(count)])
+        repeats = np.tile(np.arange(count), len(some))
+        stacked = jax.tree.map(lambda leaf, index=repeats: leaf[index], fold)
+        keys = jax.random.split(jax.random.key(seed), len(some) * count)
+        models, _ = fit_lanes(learners, stacked.train, keys, Budget(chunk=10**6))
+        scores.append(np.asarray(score_lanes(models, stacked, keys)).reshape(2, len(some), count))
+        tried += len(some)
+        if seconds is not None and time.monotonic() - began > seconds:
+            break
+    log_likelihood, rmse = np.concatenate(scores, 1)
+    return Report(list(settings[:tried]), log_likelihood, rmse, time.monotonic() - began)
+
+
+@eqx.filter_jit
+def score_lanes(models: Any, fold: Fold, keys: Key) -> Array:
+    """Validation log-likelihood and RMSE of each lane in original units, one lane after the other to bound memory."""
+    dynamic, static = eqx.partition(models, eqx.is_array)
+
+    def lane(args):
+        leaves, one, key = args
+        model = eqx.combine(leaves, static)
+        tasks = len(one.valid.context.mask)
+
+        def task(context, query, key):
+            predictive = model.adapt(context, key)(query.x)
+            squared = jnp.where(query.mask, (predictive.mean - query.y) ** 2, 0.0)
+            count = jnp.maximum(query.mask.sum(), 1)
+            log_prob = predictive.log_prob(query.y) if isinstance(predictive, AbstractDistribution) else -squared
+            return jnp.where(query.mask, log_prob, 0.0).sum() / count, jnp.sqrt(squared.sum() / count)
+
+        density, error = jax.vmap(task)(one.valid.context, one.valid.query, jax.random.split(key, tasks))
+        return jnp.stack([density.mean() - jnp.log(one.y_scale), error.mean() * one.y_scale])
+
+    return jax.lax.map(lane, (dynamic, fold, keys)).T
