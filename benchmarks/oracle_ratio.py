@@ -7,12 +7,11 @@ Settings were chosen on the validation tasks of draws 100-103; the draws here, a
 """
 
 import json
-import sys
 import time
-from pathlib import Path
 
 import equinox as eqx
 import jax
+import jobs
 import numpy as np
 
 from pacoh import api, metrics, registry
@@ -91,15 +90,4 @@ def line(result: dict, name: str) -> str:
 
 
 if __name__ == "__main__":
-    print(jax.devices(), jax.__version__, flush=True)
-    with open(sys.argv[2], "a") as out:
-        for job in json.loads(Path(sys.argv[1]).read_text()):
-            try:
-                result = run(job)
-            except Exception as error:  # the next job goes on; the failure is printed
-                print(job, "failed:", repr(error)[:1500], flush=True)
-                continue
-            out.write(json.dumps(result) + "\n")
-            out.flush()
-            for name in job.get("lists", ["test"]):
-                print(line(result, name), flush=True)
+    jobs.main(run, lambda result: [line(result, name) for name in result["job"].get("lists", ["test"])])

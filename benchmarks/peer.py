@@ -5,6 +5,8 @@ The same objective as `pacoh.theory.HyperPosterior` under the Bayesian rates, fr
 """
 
 import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import gpytorch
 import numpy as np
@@ -69,6 +71,14 @@ class Parts(torch.nn.Module):
         return torch.cat([p.reshape(count, -1) for p in self.parameters()], 1)
 
 
+@contextmanager
+def _fastest() -> Iterator[None]:
+    """The settings that are fastest on small matrices: exact Cholesky, kernels evaluated at once, no checks."""
+    exact = gpytorch.settings.fast_computations(False, False, False)
+    with gpytorch.settings.debug(False), gpytorch.settings.lazily_evaluate_kernels(False), exact:
+        yield
+
+
 def _fill(parameter: torch.nn.Parameter, array: np.ndarray) -> None:
     parameter.copy_(torch.from_numpy(np.array(array, np.float32)).reshape(parameter.shape))
 
@@ -116,7 +126,7 @@ class Training:
         self.optimizer = torch.optim.Adam(self.parameters, lr=rate, fused=True)
 
     def __call__(self, steps: int) -> None:
-        with gpytorch.settings.debug(False), gpytorch.settings.lazily_evaluate_kernels(False):
+        with _fastest():
             for _ in range(steps):
                 self.optimizer.zero_grad()
                 (-self.objective().sum()).backward()
@@ -148,7 +158,7 @@ def adapt_predict(parts: Parts, units, context, query) -> tuple[np.ndarray, np.n
     model = TaskGP(x, y, parts)
     model.eval()
     parts.likelihood.eval()
-    with torch.no_grad(), gpytorch.settings.debug(False):
+    with torch.no_grad(), _fastest():
         predictive = parts.likelihood(model(asked))
         mean, sd = predictive.mean.numpy(), predictive.stddev.numpy()
     return units.y_loc + units.y_scale * mean, units.y_scale * sd

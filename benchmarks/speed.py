@@ -205,7 +205,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sections", nargs="*", default=list(SECTIONS), help=f"of {', '.join(SECTIONS)} (default: all)")
     parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--cpu", action="store_true", help="time of this process alone, for a machine with others on it")
+    parser.add_argument(
+        "--cpu", action="store_true", help="time of this process alone, for a machine with others on it"
+    )
     asked = parser.parse_args()
     torch.set_num_threads(1)
     clock = Clock(asked.repeats, asked.cpu)

@@ -6,12 +6,9 @@ A job: {"name", "environment", "sizes": {}, "method", "draws": [], "count", "fix
 Ratios are to the Bayes-optimal predictor on the same validation tasks.
 """
 
-import json
-import sys
 import time
-from pathlib import Path
 
-import jax
+import jobs
 import numpy as np
 
 from pacoh import registry
@@ -50,18 +47,14 @@ def run(job: dict) -> dict:
     return {"name": job["name"], "seconds": time.time() - began, "oracle_ll": oracle_ll, "rows": rows, "job": job}
 
 
+def lines(result: dict) -> list[str]:
+    """The six best settings."""
+    shown = [f"{result['name']}: {result['seconds']:.1f} s; oracle ll {np.mean(result['oracle_ll']):.3f}"]
+    for row in result["rows"][:6]:
+        text = {name: float(f"{value:.3g}") for name, value in row["setting"].items()}
+        shown.append(f"  ll {np.mean(row['ll']):.3f} ratio {np.mean(row['ratio']):.3f} {text}")
+    return shown
+
+
 if __name__ == "__main__":
-    print(jax.devices(), jax.__version__, flush=True)
-    with open(sys.argv[2], "a") as out:
-        for job in json.loads(Path(sys.argv[1]).read_text()):
-            try:
-                result = run(job)
-            except Exception as error:  # the next job goes on; the failure is printed
-                print(job["name"], "failed:", repr(error)[:2000], flush=True)
-                continue
-            out.write(json.dumps(result) + "\n")
-            out.flush()
-            print(f"{job['name']}: {result['seconds']:.1f} s; oracle ll {np.mean(result['oracle_ll']):.3f}")
-            for row in result["rows"][:6]:
-                text = {k: float(f"{v:.3g}") for k, v in row["setting"].items()}
-                print(f"  ll {np.mean(row['ll']):.3f} ratio {np.mean(row['ratio']):.3f} {text}", flush=True)
+    jobs.main(run, lines)

@@ -51,25 +51,25 @@ def bucket(size: int) -> int:
 
 def pad(x: np.ndarray, y: np.ndarray, size: int | None = None) -> Dataset:
     """One task as a Dataset of `size` rows (default: its bucket), in the precision jax works in."""
-    size = bucket(len(x)) if size is None else size
-    if len(x) > size:
-        raise PacohError(
-            f"A task of {len(x)} points does not fit into {size} rows: give size={bucket(len(x))} or more."
-        )
-    extra = size - len(x)
-    number = float if np.issubdtype(y.dtype, np.floating) else int
-    return Dataset(
-        jnp.asarray(np.pad(np.asarray(x, float), ((0, extra), (0, 0)))),
-        jnp.asarray(np.pad(np.asarray(y, number), (0, extra))),
-        jnp.asarray(np.arange(size) < len(x)),
-    )
+    return jax.tree.map(jnp.asarray, _padded(x, y, bucket(len(x)) if size is None else size))
 
 
 def stack(tasks: Sequence[tuple[np.ndarray, np.ndarray]], size: int | None = None) -> Dataset:
     """Tasks of unequal sizes as one Dataset with a leading axis, padded to the bucket of the largest."""
     size = bucket(max((len(x) for x, _ in tasks), default=0)) if size is None else size
-    padded = [pad(x, y, size) for x, y in tasks]
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *padded)
+    padded = [_padded(x, y, size) for x, y in tasks]
+    return jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *padded)
+
+
+def _padded(x: np.ndarray, y: np.ndarray, size: int) -> Dataset:
+    """One task in NumPy: thousands of them cost little until they go to the device together."""
+    if len(x) > size:
+        raise PacohError(
+            f"A task of {len(x)} points does not fit into {size} rows: give size={bucket(len(x))} or more."
+        )
+    full_x, full_y = np.zeros((size, x.shape[1])), np.zeros(size, float if np.issubdtype(y.dtype, np.floating) else int)
+    full_x[: len(x)], full_y[: len(x)] = x, y
+    return Dataset(full_x, full_y, np.arange(size) < len(x))  # pyright: ignore[reportArgumentType]
 
 
 class Standardizer(eqx.Module):

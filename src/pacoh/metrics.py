@@ -55,6 +55,7 @@ def pooled_calibration_error(
     predictive: AbstractDistribution,
     y: np.ndarray,
     mask: np.ndarray,
+    *,
     levels: np.ndarray = CODE_LEVELS,
     form: str = "mean-absolute",
 ) -> float:

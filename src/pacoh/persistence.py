@@ -42,10 +42,18 @@ def save(path: str | Path, content: Any, card: dict[str, Any]) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(to_bytes(arrays, {"pacoh": json.dumps(header)}))
+        os.chmod(temporary, _usual_mode())
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def _usual_mode() -> int:
+    """The permissions that a new file gets from the user's mask; a temporary one has none but the owner's."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
 
 
 def load(path: str | Path) -> tuple[Any, dict[str, Any]]:

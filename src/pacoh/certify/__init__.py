@@ -84,11 +84,12 @@ def certify_finite(
     known = read(tasks)
     setting = _setting(known, rates, delta)
     units = Standardizer.identity(known.x[0].shape[1]) if hyper.units is None else hyper.units
-    found = posteriors(hyper.prior, hyper.phis, known, units, rates)
     prior = hyper.weights
+    given = None if weights is None else _probabilities("hyper-posterior", weights, len(prior))
+    found = posteriors(hyper.prior, hyper.phis, known, units, rates)
     with np.errstate(divide="ignore"):
         optimal = softmax(np.log(prior) + setting.omega * found.log_z.sum(1))
-    chosen = optimal if weights is None else _probabilities("hyper-posterior", weights, len(prior))
+    chosen = optimal if given is None else given
     risk = chosen @ gibbs_losses(found, known, loss), float(rel_entr(chosen, prior).sum()), chosen @ found.kl
     notes = (*standing.FIXED, "candidates, their probabilities, units and rates were fixed without these tasks")
     return _report(risk, setting, standing.unequal(known, rates), loss, notes, chosen)
@@ -97,7 +98,8 @@ def certify_finite(
 def _setting(tasks: Tasks, rates: Rates, delta: float) -> Setting:
     """One beta: the tasks' own, or the harmonic mean where they differ (section 1.8)."""
     betas = np.asarray(tasks.sizes, float) ** rates.beta_power
-    return Setting(len(tasks), tasks.sizes, rates.lam(len(tasks)), float(1 / np.mean(1 / betas)), delta)
+    beta = float(betas[0] if (betas == betas[0]).all() else 1 / np.mean(1 / betas))
+    return Setting(len(tasks), tasks.sizes, rates.lam(len(tasks)), beta, delta)
 
 
 def _report(
