@@ -56,7 +56,7 @@ def test_tasks_count_alike_whatever_their_size():
 def test_targets_drawn_from_their_predictive_are_calibrated(oracle, levels, form):
     predictive, y = oracle
     for metric in (metrics.calibration_error, metrics.pooled_calibration_error):
-        assert metric(predictive, y, everything(y), levels, form) < 0.012
+        assert metric(predictive, y, everything(y), levels=levels, form=form) < 0.012
 
 
 def test_targets_drawn_from_their_predictive_are_covered(oracle):
@@ -74,10 +74,10 @@ def test_the_level_grids_are_those_that_their_names_say():
 def test_a_predictive_far_above_every_target_misses_each_level_by_one_minus_it(levels, absolute, square):
     """Every cdf is 0, so each share is 1: mean |1 - q| is 1/2 on both grids, the root mean square is not."""
     y = np.zeros((2, 5))
-    arguments = normal(y + 1e3), y, everything(y), levels
-    assert metrics.calibration_error(*arguments) == pytest.approx(absolute)
-    assert metrics.calibration_error(*arguments, form="root-mean-square") == pytest.approx(square, abs=1e-4)
-    assert metrics.pooled_calibration_error(*arguments) == pytest.approx(absolute)
+    arguments = normal(y + 1e3), y, everything(y)
+    assert metrics.calibration_error(*arguments, levels=levels) == pytest.approx(absolute)
+    assert metrics.calibration_error(*arguments, levels, "root-mean-square") == pytest.approx(square, abs=1e-4)
+    assert metrics.pooled_calibration_error(*arguments, levels=levels) == pytest.approx(absolute)
 
 
 def test_an_infinitely_wide_predictor_scores_a_quarter_on_any_data():

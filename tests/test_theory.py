@@ -11,7 +11,15 @@ from pacoh.data import stack
 from pacoh.priors import SE, Constant, GPPrior, GroupGaussian
 from pacoh.priors.base import draw_start
 from pacoh.priors.hyper import NoHyperPrior
-from pacoh.theory import BAYES, CONSISTENT, Rates, hyper_posterior, stratified, tempering
+from pacoh.theory import (
+    BAYES,
+    CONSISTENT,
+    Rates,
+    estimated_log_evidence,
+    hyper_posterior,
+    stratified,
+    tempering,
+)
 
 KEY = jax.random.key(0)
 PRIOR = GPPrior(Constant(), SE())
@@ -108,3 +116,31 @@ def test_no_task_comes_twice_where_the_batch_divides():
 
 def test_rates_of_an_empty_task_are_those_of_one_point():
     np.testing.assert_array_equal(Rates(0.5, 0.5).betas(jnp.asarray([0, 1, 4])), [1.0, 1.0, 2.0])
+
+
+@given(
+    losses=st.lists(st.floats(0.0, 10.0), min_size=1, max_size=12),
+    beta=st.floats(0.01, 20.0),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_estimated_evidence_is_above_the_naive_average_of_the_losses(losses, beta):
+    values = jnp.asarray(losses)
+    estimate = float(estimated_log_evidence(values, jnp.asarray(beta)))
+    assert estimate >= float(-beta * values.mean()) - 1e-4 * (1 + beta)
+    if len(losses) == 1:
+        assert estimate == pytest.approx(-beta * losses[0], abs=1e-4 * (1 + beta))
+
+
+@given(sd=st.floats(0.2, 2.0), beta=st.floats(0.5, 5.0), seed=st.integers(0, 1000))
+@settings(max_examples=10, deadline=None)
+def test_the_mean_estimate_grows_with_the_draws_and_stays_below_the_evidence(sd, beta, seed):
+    # losses N(1, sd^2): ln E exp(-beta loss) = -beta + beta^2 sd^2 / 2
+    draws = 1 + sd * np.random.default_rng(seed).normal(size=(20_000, 16))
+    exact = -beta + 0.5 * (beta * sd) ** 2
+    means, errors = [], []
+    for count in (1, 4, 16):
+        values = np.asarray(jax.vmap(lambda row: estimated_log_evidence(row, jnp.asarray(beta)))(draws[:, :count]))
+        means.append(float(values.mean()))
+        errors.append(float(values.std()) / 20_000**0.5)
+    assert means[0] < means[1] < means[2] < exact + 4 * errors[2]
+    assert means[0] == pytest.approx(-beta, abs=4 * errors[0])

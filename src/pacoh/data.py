@@ -1,6 +1,7 @@
 """Tasks as arrays: padded, masked stacks, and the change of units that learners work in."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import equinox as eqx
 import jax
@@ -51,18 +52,18 @@ def bucket(size: int) -> int:
 
 def pad(x: np.ndarray, y: np.ndarray, size: int | None = None) -> Dataset:
     """One task as a Dataset of `size` rows (default: its bucket), in the precision jax works in."""
-    return jax.tree.map(jnp.asarray, _padded(x, y, bucket(len(x)) if size is None else size))
+    return jax.tree.map(jnp.asarray, padded(x, y, size))
 
 
 def stack(tasks: Sequence[tuple[np.ndarray, np.ndarray]], size: int | None = None) -> Dataset:
     """Tasks of unequal sizes as one Dataset with a leading axis, padded to the bucket of the largest."""
     size = bucket(max((len(x) for x, _ in tasks), default=0)) if size is None else size
-    padded = [_padded(x, y, size) for x, y in tasks]
-    return jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *padded)
+    return jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *[padded(x, y, size) for x, y in tasks])
 
 
-def _padded(x: np.ndarray, y: np.ndarray, size: int) -> Dataset:
-    """One task in NumPy: thousands of them cost little until they go to the device together."""
+def padded(x: np.ndarray, y: np.ndarray, size: int | None = None) -> Dataset:
+    """What `pad` gives, still in NumPy: thousands of tasks cost little until they go to the device together."""
+    size = bucket(len(x)) if size is None else size
     if len(x) > size:
         raise PacohError(
             f"A task of {len(x)} points does not fit into {size} rows: give size={bucket(len(x))} or more."
@@ -72,7 +73,8 @@ def _padded(x: np.ndarray, y: np.ndarray, size: int) -> Dataset:
     return Dataset(full_x, full_y, np.arange(size) < len(x))  # pyright: ignore[reportArgumentType]
 
 
-class Standardizer(eqx.Module):
+@dataclass(frozen=True)
+class Standardizer:
     """Zero mean and unit scale for inputs and targets, and back.
 
     It works in NumPy's float64 on the host, before anything is cast to the working precision: a time stamp of 1.7e9 or

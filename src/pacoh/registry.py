@@ -85,8 +85,8 @@ def gp_prior(
 _SDS = {"input": 4.0, "weight": 7.5, "bias": 4.0, "scale": 3.0, "noise": 1.0, "mean": 3.0}
 """The hyper-prior's sds by parameter group, in the groups' units: one rule for all data.
 
-Found by random search for the validation log-likelihood on Sinusoid and Cauchy together (draws 100-105; 5 and 20 tasks).
-Weights are measured by fan-in and the rest in standardised units, so n, m and d need not enter.
+Found by random search for the validation log-likelihood on Sinusoid and Cauchy together (draws 100-105; 5 and 20
+tasks). Weights are measured by fan-in and the rest in standardised units, so n, m and d need not enter.
 """
 
 
