@@ -158,7 +158,7 @@ def adapt_predict(parts: Parts, units, context, query) -> tuple[np.ndarray, np.n
     model = TaskGP(x, y, parts)
     model.eval()
     parts.likelihood.eval()
-    with torch.no_grad(), _fastest():
+    with torch.no_grad(), _fastest(), gpytorch.settings.fast_pred_var():
         predictive = parts.likelihood(model(asked))
         mean, sd = predictive.mean.numpy(), predictive.stddev.numpy()
     return units.y_loc + units.y_scale * mean, units.y_scale * sd

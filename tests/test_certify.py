@@ -3,50 +3,26 @@
 import dataclasses
 import json
 import math
-import sys
 
-import jax
 import numpy as np
 import pytest
 
 import pacoh
-from pacoh.__main__ import main
+from certify_cases import LOSS, LOSSES, draws, lines, ragged
 from pacoh.api import Model, _card, fit_oracle
 from pacoh.bounds import Setting, meta_bound
-from pacoh.bounds.losses import ClippedAbsolute, ClippedSquared, Outside
+from pacoh.bounds.losses import Outside
 from pacoh.certify import certify_model
 from pacoh.certify.gibbs import gibbs_losses, posteriors
 from pacoh.data import Standardizer
 from pacoh.learners.guard import Guarded, weak_gp, weak_phis
 from pacoh.learners.pacoh import PACOHModel
-from pacoh.priors.base import draw_start
 from pacoh.priors.gp import GPPrior
 from pacoh.priors.kernels import SE
 from pacoh.priors.means import LinearMean
 from pacoh.reading import read
 from pacoh.registry import environment
 from pacoh.theory import BAYES
-
-LOSSES = [ClippedAbsolute(0.7), ClippedSquared(0.7), Outside()]
-LOSS = ClippedAbsolute(1.0)
-
-
-def lines(n: int = 6, m: int = 5, d: int = 1, seed: int = 0) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Tasks of slope near 2 in each input."""
-    rng = np.random.default_rng(seed)
-    xs = rng.uniform(-1, 1, (n, m, d))
-    ws = 2 + 0.1 * rng.normal(size=(n, d))
-    return [(x, x @ w + 0.1 * rng.normal(size=m)) for x, w in zip(xs, ws, strict=True)]
-
-
-def ragged() -> list[tuple[np.ndarray, np.ndarray]]:
-    return [(x[: 5 - i % 3], y[: 5 - i % 3]) for i, (x, y) in enumerate(lines())]
-
-
-def draws(prior: GPPrior, count: int, d: int = 1) -> dict:
-    """Settings of a prior about its loc, each moved by N(0, 0.5^2)."""
-    spread = jax.tree.map(lambda spec: dataclasses.replace(spec, start=0.5), prior.specs(d))
-    return jax.vmap(lambda key: draw_start(spread, key))(jax.random.split(jax.random.key(1), count))
 
 
 def plain_model(tasks=None, method: str = "pacoh-gp-map", **settings) -> Model:
@@ -149,23 +125,6 @@ def test_a_generic_predictor_has_the_loss_of_the_closed_form():
 
 
 # --- the command
-
-
-@pytest.fixture
-def call(monkeypatch, capfd):
-    monkeypatch.setattr("pacoh.cli.output.prepare_jax", lambda: None)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["pacoh", *map(str, arguments)])
-        capfd.readouterr()
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-        return code, *capfd.readouterr()
-
-    return run
 
 
 @pytest.fixture

@@ -10,36 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pacoh.__main__ import main
 from pacoh.registry import ENVIRONMENTS, METHODS
 from pacoh.testing import ragged_tasks
 
 SMALL = ["--set", "steps=20", "--set", "layers=1", "--set", "width=8", "--no-guard"]
-
-
-class Reply:
-    """What a command left behind."""
-
-    def __init__(self, code: int, out: str, err: str):
-        self.code, self.out, self.err = code, out, err
-
-
-@pytest.fixture
-def call(monkeypatch, capfd):
-    """Runs `pacoh ...` in this process, as `main` would."""
-    monkeypatch.setattr("pacoh.cli.output.prepare_jax", lambda: None)  # the tests have a cache of their own
-
-    def run(*arguments) -> Reply:
-        monkeypatch.setattr(sys, "argv", ["pacoh", *map(str, arguments)])
-        capfd.readouterr()
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-        return Reply(code, *capfd.readouterr())
-
-    return run
 
 
 def write(path: Path, x: np.ndarray, y: np.ndarray | None = None) -> Path:

@@ -210,6 +210,12 @@ def test_cholesky_never_fails_and_leaves_a_definite_matrix_alone(size, rank, exp
     assert np.abs(factor.astype(float) @ factor.astype(float).T - matrix).max() <= allowed
 
 
+@pytest.mark.parametrize("where", [(0, 0), (0, 1)])
+def test_cholesky_of_a_matrix_that_is_not_finite_ends(where):
+    matrix = jnp.eye(3).at[where].set(jnp.nan).at[where[::-1]].set(jnp.nan)
+    assert np.isnan(np.asarray(cholesky(matrix))).any()
+
+
 def test_a_task_too_large_is_refused_with_the_size_that_fits():
     prior = GPPrior(Constant(), SE())
     huge = jax.eval_shape(lambda: pad(np.zeros((4, 1)), np.zeros(4)))

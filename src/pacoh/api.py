@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -19,29 +19,12 @@ from pacoh.environments.base import AbstractEnvironment, Pair
 from pacoh.errors import PacohError
 from pacoh.inference.base import Budget, Trained
 from pacoh.learners.base import AbstractMetaLearner, AbstractMetaModel, AbstractTrainedLearner
-from pacoh.predictive import AbstractPredictive
-from pacoh.priors.base import AbstractPredictor
+from pacoh.learners.compiled import Adaptation, Compiled, compiled
+from pacoh.predictive import AbstractPredictive, to_host
 from pacoh.reading import Split, Tasks, read, read_points
 from pacoh.types import Key
 
 _TASKS_AT_ONCE = 512
-
-
-def _adapt(meta: AbstractMetaModel, context: Dataset, key: Key) -> AbstractPredictor:
-    return meta.adapt(context, key)
-
-
-def _predict(predictor: AbstractPredictor, x: Any) -> AbstractPredictive:
-    return predictor(x)
-
-
-class _Compiled(NamedTuple):
-    adapt: Callable[[AbstractMetaModel, Dataset, Key], AbstractPredictor]
-    predict: Callable[[AbstractPredictor, Any], AbstractPredictive]
-
-
-_PLAIN = _Compiled(jax.jit(_adapt), jax.jit(_predict))  # a fraction of the other's overhead, where all leaves are arrays
-_FILTERED = _Compiled(eqx.filter_jit(_adapt), eqx.filter_jit(_predict))
 
 
 @lru_cache(maxsize=128)
@@ -58,17 +41,15 @@ def _predict_tasks(meta: AbstractMetaModel, contexts: Dataset, x: jax.Array, key
 class Predictor:
     """A model adapted to one task: call it on inputs."""
 
-    inner: AbstractPredictor
+    task: Adaptation
     units: Standardizer
     codec: Codec
-    compiled: _Compiled = field(default=_FILTERED, repr=False)
 
     def __call__(self, X: Any) -> AbstractPredictive:
         """The predictive distribution of y at the rows of X, in original units."""
         x = read_points(X, name="query", codec=self.codec)
-        asked = padded(self.units.inputs(x), np.zeros(len(x))).x
-        predictive = self.compiled.predict(self.inner, asked).numpy().first(len(x))
-        return predictive.affine(self.units.y_loc, self.units.y_scale)
+        asked = padded(self.units.inputs(x), np.zeros(len(x)))[0]
+        return to_host(self.task.predict(asked), len(x), self.units.y_loc, self.units.y_scale)
 
 
 @dataclass(frozen=True)
@@ -88,12 +69,12 @@ class Model:
             x, y = np.empty((0, codec.d)), np.empty(0)
         else:
             x, y = read_points(X, [] if y is None else y, name="context", codec=codec)
-        inner = self._compiled.adapt(self.meta, padded(*self.units(x, y)), _key(seed))
-        return Predictor(inner, self.units, codec, self._compiled)
+        task = Adaptation(self._calls, self.meta, padded(*self.units(x, y)), _key(seed))
+        return Predictor(task, self.units, codec)
 
     @cached_property
-    def _compiled(self) -> _Compiled:
-        return _PLAIN if all(eqx.is_array(leaf) for leaf in jax.tree.leaves(self.meta)) else _FILTERED
+    def _calls(self) -> Compiled:
+        return compiled(self.meta)
 
     @cached_property
     def codec(self) -> Codec:

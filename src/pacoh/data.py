@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Num
@@ -52,17 +51,18 @@ def bucket(size: int) -> int:
 
 def pad(x: np.ndarray, y: np.ndarray, size: int | None = None) -> Dataset:
     """One task as a Dataset of `size` rows (default: its bucket), in the precision jax works in."""
-    return jax.tree.map(jnp.asarray, padded(x, y, size))
+    return Dataset(*map(jnp.asarray, padded(x, y, size)))
 
 
 def stack(tasks: Sequence[tuple[np.ndarray, np.ndarray]], size: int | None = None) -> Dataset:
     """Tasks of unequal sizes as one Dataset with a leading axis, padded to the bucket of the largest."""
     size = bucket(max((len(x) for x, _ in tasks), default=0)) if size is None else size
-    return jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *[padded(x, y, size) for x, y in tasks])
+    columns = zip(*[padded(x, y, size) for x, y in tasks], strict=True)
+    return Dataset(*[jnp.asarray(np.stack(column)) for column in columns])
 
 
-def padded(x: np.ndarray, y: np.ndarray, size: int | None = None) -> Dataset:
-    """What `pad` gives, still in NumPy: thousands of tasks cost little until they go to the device together."""
+def padded(x: np.ndarray, y: np.ndarray, size: int | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """x, y and mask of what `pad` gives, still in NumPy: thousands of tasks go to the device together."""
     size = bucket(len(x)) if size is None else size
     if len(x) > size:
         raise PacohError(
@@ -70,7 +70,7 @@ def padded(x: np.ndarray, y: np.ndarray, size: int | None = None) -> Dataset:
         )
     full_x, full_y = np.zeros((size, x.shape[1])), np.zeros(size, float if np.issubdtype(y.dtype, np.floating) else int)
     full_x[: len(x)], full_y[: len(x)] = x, y
-    return Dataset(full_x, full_y, np.arange(size) < len(x))  # pyright: ignore[reportArgumentType]
+    return full_x, full_y, np.arange(size) < len(x)
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,16 @@ class AbstractPredictive(eqx.Module):
 
     def numpy(self) -> "AbstractPredictive":
         """The same distribution in NumPy's float64."""
-        return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), self)
+        return jax.tree.map(lambda leaf: np.asarray(leaf).astype(np.float64), self)
+
+
+def to_host(predictive: AbstractPredictive, count: int, loc, scale) -> AbstractPredictive:
+    """The first `count` query points in NumPy and in the units loc + scale * y.
+
+    Methods are called through their class: a module's bound method costs more than this arithmetic.
+    """
+    kind = type(predictive)
+    return kind.affine(kind.first(kind.numpy(predictive), count), loc, scale)
 
 
 class AbstractDistribution(AbstractPredictive):

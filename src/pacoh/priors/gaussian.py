@@ -17,11 +17,12 @@ def cholesky(matrix: Float[Array, "m m"]) -> Float[Array, "m m"]:
     unit of rounding on, tenfold each try. The loop runs zero times where nothing fails, also under `vmap`.
     """
     size = matrix.shape[-1]
-    unit = jnp.finfo(matrix.dtype).eps * jnp.trace(matrix) / size
+    number = jnp.finfo(matrix.dtype)
+    unit = jnp.maximum(number.eps * jnp.trace(matrix) / size, 1e3 * float(number.tiny))  # a zero matrix has a unit, too
 
     def failed(carry):
-        factor, _ = carry
-        return ~jnp.isfinite(factor[-1, -1]) & jnp.isfinite(unit)
+        factor, jitter = carry
+        return ~jnp.isfinite(factor[-1, -1]) & jnp.isfinite(jitter)
 
     def raised(carry):
         _, jitter = carry
