@@ -50,7 +50,8 @@ def problem(tasks: list, particles: int, steps: int, batch: int | None = BATCH) 
     adam = Adam(RATE, steps)
     engine = MAP(adam) if particles == 1 else SVGD(particles, adam)
     units = Standardizer.fit(tasks)
-    made = PACOH(PRIOR, HYPER, engine, batch=batch).problem(stack([units(x, y) for x, y in tasks]))
+    stacked = stack([units(x, y) for x, y in tasks], len(tasks[0][0]))
+    made = PACOH(PRIOR, HYPER, engine, batch=batch).problem(stacked)
     return jax.tree.map(lambda leaf: leaf[None] if isinstance(leaf, jax.Array) else leaf, made)
 
 
@@ -182,7 +183,7 @@ def plain_log_normal(residual: jax.Array, covariance: jax.Array) -> jax.Array:
 
 def gradient_rows(clock: Clock) -> None:
     """The closed-form gradient of the evidence against differentiating the factorisation."""
-    steps = 5
+    steps = 20
     trained = problem(draw_tasks(5, 200), PARTICLES, steps, batch=None)
     closed = training(trained)
     written, gp.log_normal = gp.log_normal, plain_log_normal

@@ -35,7 +35,8 @@ class AbstractKernel(eqx.Module):
 def squared_distances(x: Float[Array, "a d"], z: Float[Array, "b d"]) -> Float[Array, "a b"]:
     """|x_i - z_j|^2."""
     if x.shape[-1] <= _BROADCAST_LIMIT:
-        return ((x[:, None] - z[None]) ** 2).sum(-1)
+        columns = zip(x.T, z.T, strict=True)  # one (a, b) array each: a short last axis is slow to sum over
+        return sum(((column[:, None] - other[None]) ** 2 for column, other in columns), jnp.zeros(()))
     centre = x.mean(0)
     x, z = x - centre, z - centre
     return jnp.maximum((x**2).sum(-1)[:, None] + (z**2).sum(-1)[None] - 2 * x @ z.T, 0.0)
