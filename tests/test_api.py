@@ -165,3 +165,14 @@ def test_the_front_door_offers_what_it_says():
         assert getattr(pacoh, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'magic'"):
         _ = pacoh.magic
+
+
+def test_a_callers_own_callback_is_called_beside_the_models_curve():
+    runs = []
+    model = api.fit(TASKS, "pacoh-gp-map", budget=Budget(finished=runs.append), **SMALL)
+    np.testing.assert_array_equal(runs[0].curve[0], model.curve)
+
+
+def test_the_papers_hyper_prior_takes_no_sds_beside_it():
+    with pytest.raises(PacohError, match="not both"):
+        api.fit(TASKS, "pacoh-gp-map", paper=0.5, sds={"weight": 1.0})

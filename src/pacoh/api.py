@@ -175,8 +175,15 @@ def _fit(
     began = time.perf_counter()
     scaled = stack([units(x, y) for x, y in pairs])
     runs: list[Trained] = []
-    budget = replace(budget or Budget(), finished=runs.append)
-    meta = jax.block_until_ready(learn(scaled, jax.random.key(seed), budget=budget))
+    budget = budget or Budget()
+    told = budget.finished
+
+    def finished(trained: Trained) -> None:
+        runs.append(trained)
+        if told is not None:
+            told(trained)
+
+    meta = jax.block_until_ready(learn(scaled, jax.random.key(seed), budget=replace(budget, finished=finished)))
     curve = runs[0].curve[0] if runs else None
     return Model(meta, units, card, round(time.perf_counter() - began, 2), curve)
 

@@ -26,10 +26,6 @@ class Dataset(eqx.Module):
         """The number of points of each task."""
         return self.mask.sum(-1)
 
-    def rows(self, keep: Bool[Array, "*n m"]) -> "Dataset":
-        """The same points with only the rows in `keep` counted."""
-        return Dataset(self.x, self.y, self.mask & keep)
-
 
 class Task(eqx.Module):
     """What a learner is given (context) and what it is asked (query)."""

@@ -120,8 +120,12 @@ def _pacoh_gp(
     The sds shrink with the root of the temperature: it then tempers the hyper-posterior as a whole, which moves its
     spread and leaves its mode where it is.
     """
-    hyper = _hyper(sds, temperature**0.5) if paper is None else GroupGaussian(dict.fromkeys(_SDS, paper), exact=True)
-    family = gp_prior(**prior) if paper is None else paper_gp(**prior)
+    if paper is None:
+        family, hyper = gp_prior(**prior), _hyper(sds, temperature**0.5)
+    elif sds is not None:
+        raise PacohError("The paper's hyper-prior has one sd for everything: give `paper` or `sds`, not both.")
+    else:
+        family, hyper = paper_gp(**prior), GroupGaussian(dict.fromkeys(_SDS, paper), exact=True)
     batch = _batch(shape) if batch is None else batch
     return PACOH(family, hyper, engine(Adam(rate, steps)), temperature=temperature, batch=batch)
 
@@ -194,7 +198,7 @@ ENVIRONMENTS: dict[str, Callable[..., AbstractEnvironment]] = {"sinusoid": Sinus
 
 _LEAST = {"layers": 0, "warmup": 0}  # whole numbers; those below start at 1
 _LEAST |= dict.fromkeys(("steps", "batch", "width", "features", "particles", "samples", "predict", "draws", "thin"), 1)
-_POSITIVE = ("rate", "temperature", "sd")
+_POSITIVE = ("rate", "temperature", "sd", "paper")
 
 
 def _check_setting(name: str, value: Any) -> None:

@@ -14,8 +14,8 @@ from scipy.stats import qmc
 from pacoh.data import Dataset
 from pacoh.inference.base import Particles, Problem
 from pacoh.learners.base import AbstractMetaModel, AbstractTrainedLearner
-from pacoh.learners.pacoh import PACOH, PACOHModel
-from pacoh.predictive import GaussianMixture, mixture
+from pacoh.learners.pacoh import PACOH, Ensemble, PACOHModel
+from pacoh.predictive import GaussianMixture
 from pacoh.priors.base import AbstractPredictor, AbstractPrior
 from pacoh.priors.gp import GPPrior
 from pacoh.priors.kernels import SE, Linear, Sum
@@ -24,29 +24,6 @@ from pacoh.theory import BAYES
 from pacoh.types import Key, Params, Scalar
 
 _NEVER = -60.0  # a log-weight that counts for nothing, yet whose exponential is not zero
-
-
-class Weighted(AbstractPredictor):
-    """Predictors with a leading axis as one mixture, with weights."""
-
-    members: AbstractPredictor
-    log_weights: Float[Array, " K"]
-
-    def __call__(self, x: Float[Array, "q d"]) -> GaussianMixture:
-        """Of y."""
-        return mixture(eqx.filter_vmap(lambda member: member(x))(self.members), self.log_weights)
-
-    def latent(self, x: Float[Array, "q d"]) -> GaussianMixture:
-        """Of f."""
-        return mixture(eqx.filter_vmap(lambda member: member.latent(x))(self.members), self.log_weights)
-
-    def function(self, key: Key) -> Callable[[Float[Array, "q d"]], Float[Array, " q"]]:
-        """A function drawn from a member drawn by its weight."""
-        key_member, key_function = jax.random.split(key)
-        chosen = jax.random.categorical(key_member, self.log_weights)
-        return jax.tree.map(lambda leaf: leaf[chosen] if eqx.is_array(leaf) else leaf, self.members).function(
-            key_function
-        )
 
 
 class GuardedPredictor(AbstractPredictor):
@@ -104,7 +81,7 @@ class Guarded(AbstractMetaModel):
         )
         beta = BAYES.betas(context.sizes)
         condition = eqx.filter_vmap(lambda phi: self.weak_prior.condition(phi, context, beta, key_weak))
-        weak = Weighted(condition(self.weak_phis), evidence_weak)
+        weak = Ensemble(condition(self.weak_phis), evidence_weak)
         return GuardedPredictor(self.learned.adapt(context, key_learned), weak, jax.nn.log_softmax(shares))
 
 

@@ -19,23 +19,25 @@ from pacoh.types import Key, Params
 
 
 class Ensemble(AbstractPredictor):
-    """Predictors with a leading axis K as one: an equally weighted mixture."""
+    """Predictors with a leading axis K as one mixture: equally weighted unless `log_weights` says otherwise."""
 
     members: AbstractPredictor
+    log_weights: Float[Array, " K"] | None = None
 
     def __call__(self, x: Float[Array, "q d"]) -> GaussianMixture:
         """The mixture of the members' predictions."""
-        return mixture(eqx.filter_vmap(lambda member: member(x))(self.members))
+        return mixture(eqx.filter_vmap(lambda member: member(x))(self.members), self.log_weights)
 
     def latent(self, x: Float[Array, "q d"]) -> GaussianMixture:
         """The mixture of the members' latent predictions."""
-        return mixture(eqx.filter_vmap(lambda member: member.latent(x))(self.members))
+        return mixture(eqx.filter_vmap(lambda member: member.latent(x))(self.members), self.log_weights)
 
     def function(self, key: Key) -> Callable[[Float[Array, "q d"]], Float[Array, " q"]]:
-        """A function drawn from a member drawn uniformly."""
+        """A function drawn from a member drawn by its weight."""
         key_member, key_function = jax.random.split(key)
-        leaves = jax.tree.leaves(eqx.filter(self.members, eqx.is_array))
-        chosen = jax.random.randint(key_member, (), 0, len(leaves[0]))
+        count = len(jax.tree.leaves(eqx.filter(self.members, eqx.is_array))[0])
+        weights = jnp.zeros(count) if self.log_weights is None else self.log_weights
+        chosen = jax.random.categorical(key_member, weights)
         member = jax.tree.map(lambda leaf: leaf[chosen] if eqx.is_array(leaf) else leaf, self.members)
         return member.function(key_function)
 
