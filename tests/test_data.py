@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pacoh import api
-from pacoh.data import Dataset, Standardizer, bucket, pad, stack
+from pacoh.data import Standardizer, bucket, pad, stack
 from pacoh.errors import PacohError
 from pacoh.inference.map import MAP
 from pacoh.learners.vanilla import Vanilla
@@ -75,13 +75,6 @@ def test_a_stack_holds_each_task_as_it_is_padded_alone():
         alone = pad(x, y, 6)
         np.testing.assert_array_equal(whole.x[index], alone.x)
         np.testing.assert_array_equal(whole.y[index], alone.y)
-
-
-def test_keeping_rows_never_revives_padding():
-    padded = pad(*task(3), size=6)
-    kept = padded.rows(jnp.asarray([True, False, True, True, True, True]))
-    assert kept.mask.tolist() == [True, False, True, False, False, False]
-    assert isinstance(kept, Dataset)
 
 
 def test_standardised_training_points_have_mean_zero_and_scale_one():

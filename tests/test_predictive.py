@@ -8,7 +8,8 @@ import scipy.integrate
 import scipy.stats
 
 from pacoh.errors import PacohError
-from pacoh.predictive import GaussianMixture, Point, mixture
+from pacoh.mixing import mixture
+from pacoh.predictive import GaussianMixture, Point
 
 LEVELS = np.array([1e-4, 0.05, 0.3, 0.5, 0.8, 0.95, 0.9999])
 

@@ -35,12 +35,7 @@ def _mean_absolute(loc, scale):
 
 
 class AbstractPredictive(eqx.Module):
-    """A distribution of y at each query point; `mean` is the only thing every kind has."""
-
-    @property
-    @abc.abstractmethod
-    def mean(self) -> Float[Array, "*n q"]:
-        """The predictive mean."""
+    """What is said of y at each query point: a number or a class, with or without a distribution."""
 
     @abc.abstractmethod
     def affine(self, loc, scale) -> "AbstractPredictive":
@@ -64,8 +59,17 @@ def to_host(predictive: AbstractPredictive, count: int, loc, scale) -> AbstractP
     return kind.affine(kind.first(kind.numpy(predictive), count), loc, scale)
 
 
-class AbstractDistribution(AbstractPredictive):
-    """A predictive with a density, quantiles and draws."""
+class AbstractNumeric(AbstractPredictive):
+    """A predictive of a number."""
+
+    @property
+    @abc.abstractmethod
+    def mean(self) -> Float[Array, "*n q"]:
+        """The predictive mean."""
+
+
+class AbstractDistribution(AbstractNumeric):
+    """A predictive of a number with a density, quantiles and draws."""
 
     @property
     @abc.abstractmethod
@@ -97,7 +101,7 @@ class AbstractDistribution(AbstractPredictive):
         return self.quantile(0.5 - 0.5 * level), self.quantile(0.5 + 0.5 * level)
 
 
-class Point(AbstractPredictive):
+class Point(AbstractNumeric):
     """A prediction without a distribution: everything but the mean is refused."""
 
     loc: Float[Array, "*n q"]
@@ -236,14 +240,3 @@ class GaussianMixture(AbstractDistribution):
     def first(self, count: int) -> "GaussianMixture":
         """The same at the first `count` query points alone."""
         return GaussianMixture(self.loc[..., :count], self.scale[..., :count], self.log_weights)
-
-
-def mixture(components: GaussianMixture, log_weights: Float[Array, " K"] | None = None) -> GaussianMixture:
-    """One mixture from a stack of K mixtures of J components each (axes: K, ..., J, q), with weights over the K."""
-    loc, scale = (jnp.concatenate(list(part), axis=-2) for part in (components.loc, components.scale))
-    if components.log_weights is None and log_weights is None:
-        return GaussianMixture(loc, scale)
-    k, j = components.loc.shape[0], components.loc.shape[-2]
-    inner = components.log_weights if components.log_weights is not None else jnp.full((k, j), -jnp.log(j))
-    outer = jax.nn.log_softmax(log_weights) if log_weights is not None else jnp.full(k, -jnp.log(k))
-    return GaussianMixture(loc, scale, (jax.nn.log_softmax(inner) + outer[:, None]).reshape(-1))

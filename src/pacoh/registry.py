@@ -16,20 +16,26 @@ from pacoh.inference.vi import VI
 from pacoh.learners.base import AbstractMetaLearner
 from pacoh.learners.guard import Guard
 from pacoh.learners.pacoh import PACOH
-from pacoh.learners.vanilla import Vanilla
+from pacoh.learners.vanilla import Fixed, Vanilla
+from pacoh.priors.bnn import AbstractDrawnPrior, BNNPrior
 from pacoh.priors.gp import GPPrior, paper_gp
 from pacoh.priors.hyper import GroupGaussian, NoHyperPrior
 from pacoh.priors.kernels import SE, AbstractKernel, Linear, Matern, Product, Sum, Warped
+from pacoh.priors.last_layer import LastLayerBNN
+from pacoh.priors.likelihoods import Categorical, GaussianNoise
 from pacoh.priors.means import AbstractMean, Constant, LinearMean, Network
 from pacoh.priors.nets import MLP
+from pacoh.priors.weights import DiagonalGaussian
+from pacoh.theory import Rates
 
 
 class Shape(NamedTuple):
-    """What a default may depend on: tasks, mean points a task, inputs."""
+    """What a default may depend on: tasks, mean points a task, inputs, and the classes where there are any."""
 
     n: int
     m: float
     d: int
+    classes: int | None = None  # of targets that are classes
 
 
 @dataclass(frozen=True)
@@ -90,12 +96,14 @@ tasks). Weights are measured by fan-in and the rest in standardised units, so n,
 """
 
 
-def _hyper(sds: Mapping[str, float] | None = None, factor: float = 1.0) -> GroupGaussian:
+def _hyper(
+    sds: Mapping[str, float] | None = None, factor: float = 1.0, default: dict[str, float] = _SDS
+) -> GroupGaussian:
     """The default hyper-prior with some sds replaced, all times `factor`."""
-    unknown = set(sds or ()) - set(_SDS)
+    unknown = set(sds or ()) - set(default)
     if unknown:
-        raise PacohError(f"Parameter groups are {', '.join(_SDS)}; got {', '.join(sorted(unknown))}.")
-    return GroupGaussian({group: factor * sd for group, sd in (_SDS | dict(sds or {})).items()})
+        raise PacohError(f"Parameter groups are {', '.join(default)}; got {', '.join(sorted(unknown))}.")
+    return GroupGaussian({group: factor * sd for group, sd in (default | dict(sds or {})).items()})
 
 
 def _batch(shape: Shape) -> int | None:
@@ -163,6 +171,75 @@ def _vanilla_gp(
     return Vanilla(gp_prior(mean, kernel, **prior), _hyper(_ALONE), MAP(Adam(rate, steps)))
 
 
+_NN_SDS = {
+    "input": 4.0,
+    "weight": 7.5,
+    "bias": 4.0,
+    "spread": 1.0,
+    "level": 4.0,
+    "noise": 1.0,
+    "wave": 4.0,
+    "length": 1.0,
+    "share": 1.0,
+}
+
+
+def bnn_prior(
+    shape: Shape,
+    *,
+    layers: int = 4,
+    width: int = 32,
+    activation: str = "gelu",
+    reach: float = 1.0,
+    waves: int = 64,
+    spread: float = 0.1,
+    noise: float = 0.2,
+    draws: int = 10,
+    average: bool = False,
+    points: int | None = None,
+    coupled: bool = False,
+    exact: bool = True,
+    hypotheses: int = 5,
+    adapt_steps: int = 500,
+    adapt_rate: float = 0.05,
+    prior_weight: float = 1.0,
+) -> AbstractDrawnPrior:
+    """A prior over the weights of a network, from names and numbers."""
+    net, weights = MLP((width,) * layers, activation, reach, waves), DiagonalGaussian(spread)
+    engine = SVGD(particles=hypotheses, optimizer=Adam(adapt_rate, adapt_steps))
+    rest: dict[str, Any] = {"weights": weights, "adaptation": engine, "prior_weight": prior_weight, "draws": draws}
+    rest |= {"points": points, "average": average, "coupled": coupled}
+    if shape.classes is not None:
+        return BNNPrior(net, Categorical(shape.classes), **rest)
+    return LastLayerBNN(net, GaussianNoise(noise), **rest) if exact else BNNPrior(net, GaussianNoise(noise), **rest)
+
+
+def _pacoh_nn(
+    shape: Shape,
+    engine: Callable[[Adam], AbstractInference],
+    *,
+    steps: int = 3000,
+    rate: float = 0.005,
+    temperature: float = 1.0,
+    batch: int | None = None,
+    beta_power: float = 1.0,
+    lam_power: float = 1.0,
+    sds: Mapping[str, float] | None = None,
+    **prior: Any,
+) -> PACOH:
+    """PACOH-NN with an engine."""
+    hyper = _hyper(sds, temperature**0.5, _NN_SDS)
+    batch = _batch(shape) if batch is None else batch
+    rates = Rates(lam_power, beta_power)
+    return PACOH(
+        bnn_prior(shape, **prior), hyper, engine(Adam(rate, steps)), rates, temperature=temperature, batch=batch
+    )
+
+
+def _vanilla_bnn(shape: Shape, *, spread: float = 1.0, **prior: Any) -> Fixed:
+    return Fixed(bnn_prior(shape, spread=spread, **prior))
+
+
 METHODS: dict[str, Method] = {
     "pacoh-gp-map": Method(
         lambda shape, **settings: _pacoh_gp(shape, MAP, **settings), "PACOH with a GP prior, its mode"
@@ -183,6 +260,25 @@ METHODS: dict[str, Method] = {
         "PACOH with a GP prior, a variational Gaussian",
     ),
     "pacoh-gp-nuts": Method(_pacoh_gp_nuts, "PACOH with a small GP prior (no networks), exact draws"),
+    "pacoh-nn-map": Method(
+        lambda shape, **settings: _pacoh_nn(shape, MAP, **settings), "PACOH with a Bayesian-network prior, its mode"
+    ),
+    "pacoh-nn-svgd": Method(
+        lambda shape, particles=3, **settings: _pacoh_nn(
+            shape, lambda adam: SVGD(particles=particles, optimizer=adam), **settings
+        ),
+        "PACOH with Bayesian-network priors, Stein particles",
+    ),
+    "pacoh-nn-vi": Method(
+        lambda shape, samples=3, predict=10, sd=0.01, temperature=0.01, **settings: _pacoh_nn(
+            shape,
+            lambda adam: VI(samples=samples, predict=predict, optimizer=adam, sd=sd),
+            temperature=temperature,
+            **settings,
+        ),
+        "PACOH with Bayesian-network priors, a variational Gaussian",
+    ),
+    "vanilla-bnn": Method(_vanilla_bnn, "a Bayesian network on each task alone"),
     "mll-gp": Method(_mll_gp, "a GP prior by maximal evidence, without a hyper-prior"),
     "vanilla-gp": Method(_vanilla_gp, "a GP on each task alone"),
     "dkl-gp": Method(

@@ -43,15 +43,6 @@ def tempering(lam: float, betas: Float[Array, " n"]) -> Float[Array, " n"]:
     return lam * harmonic / (betas * (n * harmonic + lam))
 
 
-def estimated_log_evidence(losses: Float[Array, " L"], beta: Scalar) -> Scalar:
-    """ln (1/L) sum_l exp(-beta Lh(h_l, S)), h_l ~ P_phi: the estimate of ln Z_beta from L draws.
-
-    Its mean is at most ln Z and grows with L, so it keeps a bound a bound in expectation
-    [proposition:mll_estimate_still_upper_bound]. L = 1 gives -beta Lh: all tasks are pooled.
-    """
-    return jax.nn.logsumexp(-beta * losses) - jnp.log(losses.shape[-1])
-
-
 def stratified(n: int, batch: int, key: Key) -> Array:
     """`batch` of n indices, each with expected count batch/n exactly, in O(batch): one draw from each of equal strata.
 
@@ -89,8 +80,7 @@ class HyperPosterior(AbstractLogDensity):
     def __call__(self, phi: Params, key: Key) -> Scalar:
         """ln Q*(phi) up to a constant."""
         key_evidence, key_hyper = jax.random.split(key)
-        keys = jax.random.split(key_evidence, len(self.weights))
-        evidence = jax.vmap(self.prior.log_evidence, (None, 0, 0, 0))(phi, self.tasks, self.betas, keys)
+        evidence = self.prior.log_evidences(phi, self.tasks, self.betas, key_evidence)
         return self.weights @ evidence + self.hyper_prior.log_prob(phi, key_hyper)
 
 

@@ -14,9 +14,9 @@ from scipy.stats import qmc
 from pacoh.data import Dataset
 from pacoh.inference.base import Particles, Problem
 from pacoh.learners.base import AbstractMetaModel, AbstractTrainedLearner
-from pacoh.learners.pacoh import PACOH, Ensemble, PACOHModel
+from pacoh.learners.pacoh import PACOH, PACOHModel
 from pacoh.predictive import GaussianMixture
-from pacoh.priors.base import AbstractPredictor, AbstractPrior
+from pacoh.priors.base import AbstractPredictor, AbstractPrior, Ensemble
 from pacoh.priors.gp import GPPrior
 from pacoh.priors.kernels import SE, Linear, Sum
 from pacoh.priors.means import Constant

@@ -12,50 +12,21 @@ from pacoh.data import Dataset
 from pacoh.inference.base import AbstractInference, Particles, Problem
 from pacoh.inference.svgd import SVGD
 from pacoh.learners.base import AbstractMetaModel, AbstractTrainedLearner
-from pacoh.predictive import GaussianMixture, mixture
 from pacoh.priors.base import AbstractHyperPrior, AbstractPredictor, AbstractPrior, draw_start
 from pacoh.theory import BAYES, Rates, hyper_posterior
 from pacoh.types import Key, Params
 
 
-class Ensemble(AbstractPredictor):
-    """Predictors with a leading axis K as one mixture: equally weighted unless `log_weights` says otherwise."""
-
-    members: AbstractPredictor
-    log_weights: Float[Array, " K"] | None = None
-
-    def __call__(self, x: Float[Array, "q d"]) -> GaussianMixture:
-        """The mixture of the members' predictions."""
-        return mixture(eqx.filter_vmap(lambda member: member(x))(self.members), self.log_weights)
-
-    def latent(self, x: Float[Array, "q d"]) -> GaussianMixture:
-        """The mixture of the members' latent predictions."""
-        return mixture(eqx.filter_vmap(lambda member: member.latent(x))(self.members), self.log_weights)
-
-    def function(self, key: Key) -> Callable[[Float[Array, "q d"]], Float[Array, " q"]]:
-        """A function drawn from a member drawn by its weight."""
-        key_member, key_function = jax.random.split(key)
-        count = len(jax.tree.leaves(eqx.filter(self.members, eqx.is_array))[0])
-        weights = jnp.zeros(count) if self.log_weights is None else self.log_weights
-        chosen = jax.random.categorical(key_member, weights)
-        member = jax.tree.map(lambda leaf: leaf[chosen] if eqx.is_array(leaf) else leaf, self.members)
-        return member.function(key_function)
-
-
 class PACOHModel(AbstractMetaModel):
-    """K priors P_phi; a context conditions each of them."""
+    """K priors P_phi; a context conditions each of them. `rates` are those of adapting."""
 
     prior: AbstractPrior
     phis: Params
     rates: Rates
 
-    def adapt(self, context: Dataset, key: Key) -> Ensemble:
+    def adapt(self, context: Dataset, key: Key) -> AbstractPredictor:
         """Q_beta(context, P_phi_k) for each k."""
-        beta = self.rates.betas(context.sizes)
-        count = len(jax.tree.leaves(self.phis)[0])
-        keys = jax.random.split(key, count)
-        condition = eqx.filter_vmap(lambda phi, k: self.prior.condition(phi, context, beta, k))
-        return Ensemble(condition(self.phis, keys))
+        return self.prior.condition_all(self.phis, context, self.rates.betas(context.sizes), key)
 
 
 class Start(eqx.Module):
@@ -72,13 +43,15 @@ class Start(eqx.Module):
 class PACOH(AbstractTrainedLearner):
     """A prior family, a hyper-prior, an engine: the hyper-posterior ln P(phi) + sum omega_i/eta ln Z_i, approximated.
 
-    `batch` tasks a step (None: all); `temperature` is eta. With no hyper-prior and MAP this is MLL-GP.
+    `batch` tasks a step (None: all); `temperature` is eta. With no hyper-prior and MAP this is MLL-GP. `rates` are
+    those of training, `predict` those of adapting: beta = m by default, the Bayesian posterior, whatever training used.
     """
 
     prior: AbstractPrior
     hyper_prior: Callable[[Any], AbstractHyperPrior]
     inference: AbstractInference = eqx.field(default_factory=SVGD)
     rates: Rates = BAYES
+    predict: Rates = BAYES
     temperature: Float[Array, ""] = eqx.field(converter=lambda eta: jnp.asarray(eta, float), default=1.0)
     batch: int | None = eqx.field(static=True, default=None)
 
@@ -92,7 +65,7 @@ class PACOH(AbstractTrainedLearner):
     def model(self, state: Any, tasks: Dataset, key: Key) -> PACOHModel:
         """The draws of the hyper-posterior; nothing of the tasks is kept."""
         del tasks
-        return PACOHModel(self.prior, self.inference.draws(state, key), self.rates)
+        return PACOHModel(self.prior, self.inference.draws(state, key), self.predict)
 
     def restart(self, model: PACOHModel) -> Particles:
         """The fitted priors' parameters."""

@@ -12,8 +12,8 @@ from pacoh.data import Dataset, Task
 from pacoh.inference.base import AbstractInference, Budget, scan
 from pacoh.inference.map import MAP
 from pacoh.learners.base import AbstractMetaLearner, AbstractMetaModel
-from pacoh.learners.pacoh import Ensemble, PACOHModel, Start
-from pacoh.predictive import GaussianMixture
+from pacoh.learners.pacoh import PACOHModel, Start
+from pacoh.predictive import AbstractPredictive
 from pacoh.priors.base import AbstractHyperPrior, AbstractPredictor, AbstractPrior
 from pacoh.theory import BAYES, HyperPosterior, Rates
 from pacoh.types import Key
@@ -28,13 +28,13 @@ class Rescaled(AbstractPredictor):
     y_loc: Float[Array, ""]
     y_scale: Float[Array, ""]
 
-    def __call__(self, x: Float[Array, "q d"]) -> GaussianMixture:
+    def __call__(self, x: Float[Array, "q d"]) -> AbstractPredictive:
         """Of y."""
-        return self.inner((x - self.x_loc) / self.x_scale).affine(self.y_loc, self.y_scale)  # pyright: ignore
+        return self.inner((x - self.x_loc) / self.x_scale).affine(self.y_loc, self.y_scale)
 
-    def latent(self, x: Float[Array, "q d"]) -> GaussianMixture:
+    def latent(self, x: Float[Array, "q d"]) -> AbstractPredictive:
         """Of f."""
-        return self.inner.latent((x - self.x_loc) / self.x_scale).affine(self.y_loc, self.y_scale)  # pyright: ignore
+        return self.inner.latent((x - self.x_loc) / self.x_scale).affine(self.y_loc, self.y_scale)
 
     def function(self, key: Key) -> Callable[[Float[Array, "q d"]], Float[Array, " q"]]:
         """One draw of f."""
@@ -43,14 +43,23 @@ class Rescaled(AbstractPredictor):
 
 
 def context_units(context: Dataset) -> tuple[Array, Array, Array, Array]:
-    """Mean and scale of a context's inputs and targets; 0 and 1 where there are too few points to tell."""
+    """Mean and scale of a context's inputs and targets; 0 and 1 where there are too few points to tell, or classes."""
+    numeric = jnp.issubdtype(context.y.dtype, jnp.floating)
     count = jnp.maximum(context.mask.sum(), 1)
-    columns = jnp.concatenate([context.x, context.y[:, None]], -1)
+    targets = context.y if numeric else jnp.zeros_like(context.x[:, 0])
+    columns = jnp.concatenate([context.x, targets[:, None]], -1)
     kept = jnp.where(context.mask[:, None], columns, 0.0)
     loc = kept.sum(0) / count
     sd = jnp.sqrt((jnp.where(context.mask[:, None], columns - loc, 0.0) ** 2).sum(0) / count)
     scale = jnp.where(sd > 1e-5 * (1 + jnp.abs(loc)), sd, 1.0)
     return loc[:-1], scale[:-1], loc[-1], scale[-1]
+
+
+def in_units(context: Dataset, units: tuple[Array, Array, Array, Array]) -> Dataset:
+    """A context in its own units; class ids as they are."""
+    x_loc, x_scale, y_loc, y_scale = units
+    numeric = jnp.issubdtype(context.y.dtype, jnp.floating)
+    return Dataset((context.x - x_loc) / x_scale, (context.y - y_loc) / y_scale if numeric else context.y, context.mask)
 
 
 class VanillaModel(AbstractMetaModel):
@@ -65,8 +74,7 @@ class VanillaModel(AbstractMetaModel):
         """The prior's parameters by the engine on this context's evidence alone, then conditioning on it."""
         key_init, key_steps, key_draws, key_adapt = jax.random.split(key, 4)
         units = context_units(context)
-        x_loc, x_scale, y_loc, y_scale = units
-        scaled = Dataset((context.x - x_loc) / x_scale, (context.y - y_loc) / y_scale, context.mask)
+        scaled = in_units(context, units)
         d = context.x.shape[-1]
         hyper_prior = self.hyper_prior(self.prior.specs(d))
         one_task = jax.tree.map(lambda leaf: leaf[None], scaled)
@@ -75,8 +83,7 @@ class VanillaModel(AbstractMetaModel):
         state = self.inference.init(density, Start(self.prior, d), key_init)
         state, _ = scan(self.inference, density, state, jax.random.split(key_steps, self.inference.steps))
         fitted = PACOHModel(self.prior, self.inference.draws(state, key_draws), self.rates)
-        predictor: Ensemble = fitted.adapt(scaled, key_adapt)
-        return Rescaled(predictor, *units)
+        return Rescaled(fitted.adapt(scaled, key_adapt), *units)
 
 
 class Vanilla(AbstractMetaLearner):
@@ -91,3 +98,29 @@ class Vanilla(AbstractMetaLearner):
         """Passes the settings on."""
         del tasks, key, valid, budget
         return VanillaModel(self.prior, self.hyper_prior, self.inference, self.rates)
+
+
+class FixedModel(AbstractMetaModel):
+    """A prior that nobody learned, conditioned on a context in the context's own units."""
+
+    prior: AbstractPrior
+    rates: Rates
+
+    def adapt(self, context: Dataset, key: Key) -> Rescaled:
+        """The posterior under the family's central prior."""
+        units = context_units(context)
+        scaled = in_units(context, units)
+        centre = jax.tree.map(lambda p: jnp.full(p.shape, p.loc), self.prior.specs(context.x.shape[-1]))
+        return Rescaled(self.prior.condition(centre, scaled, self.rates.betas(context.sizes), key), *units)
+
+
+class Fixed(AbstractMetaLearner):
+    """The baseline without transfer for priors with nothing to fit: the Vanilla BNN."""
+
+    prior: AbstractPrior
+    rates: Rates = BAYES
+
+    def fit(self, tasks: Dataset, key: Key, valid: Task | None = None, budget: Budget | None = None) -> FixedModel:
+        """Passes the settings on."""
+        del tasks, key, valid, budget
+        return FixedModel(self.prior, self.rates)

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from pacoh.data import Dataset
+from pacoh.mixing import mixture
 from pacoh.predictive import AbstractPredictive
 from pacoh.types import Key, Params, Scalar
 
@@ -61,6 +62,29 @@ class AbstractPredictor(eqx.Module):
         """One draw of f, as a function."""
 
 
+class Ensemble(AbstractPredictor):
+    """Predictors with a leading axis K as one mixture: equally weighted unless `log_weights` says otherwise."""
+
+    members: AbstractPredictor
+    log_weights: Float[Array, " K"] | None = None
+
+    def __call__(self, x: Float[Array, "q d"]) -> AbstractPredictive:
+        """The mixture of the members' predictions."""
+        return mixture(eqx.filter_vmap(lambda member: member(x))(self.members), self.log_weights)
+
+    def latent(self, x: Float[Array, "q d"]) -> AbstractPredictive:
+        """The mixture of the members' latent predictions."""
+        return mixture(eqx.filter_vmap(lambda member: member.latent(x))(self.members), self.log_weights)
+
+    def function(self, key: Key) -> Callable[[Float[Array, "q d"]], Float[Array, " q"]]:
+        """A function drawn from a member drawn by its weight."""
+        key_member, key_function = jax.random.split(key)
+        weights = jnp.zeros(leading(self.members)) if self.log_weights is None else self.log_weights
+        chosen = jax.random.categorical(key_member, weights)
+        member = jax.tree.map(lambda leaf: leaf[chosen] if eqx.is_array(leaf) else leaf, self.members)
+        return member.function(key_function)
+
+
 class AbstractPrior(eqx.Module):
     """A family {P_phi} of priors over functions."""
 
@@ -75,6 +99,15 @@ class AbstractPrior(eqx.Module):
     @abc.abstractmethod
     def condition(self, phi: Params, data: Dataset, beta: Scalar, key: Key) -> AbstractPredictor:
         """The predictor of the generalised posterior Q_beta(S, P_phi) ~ P_phi exp(-beta Lh(., S))."""
+
+    def log_evidences(self, phi: Params, tasks: Dataset, betas: Float[Array, " n"], key: Key) -> Float[Array, " n"]:
+        """ln Z of each task of a stack. One key: a family that draws may share its draws among the tasks."""
+        return jax.vmap(self.log_evidence, (None, 0, 0, None))(phi, tasks, betas, key)
+
+    def condition_all(self, phis: Params, data: Dataset, beta: Scalar, key: Key) -> AbstractPredictor:
+        """The predictors of K priors (a leading axis of phis) as one mixture; the priors do not interact."""
+        keys = jax.random.split(key, leading(phis))
+        return Ensemble(eqx.filter_vmap(lambda phi, k: self.condition(phi, data, beta, k))(phis, keys))
 
     def check(self, data: Dataset, draws: int) -> None:
         """Refuses data that this family cannot hold, before anything is compiled."""
@@ -91,6 +124,20 @@ class AbstractHyperPrior(eqx.Module):
     @abc.abstractmethod
     def log_prob(self, phi: Params, key: Key) -> Scalar:
         """ln of its density; the key serves hyper-priors that are estimated by draws."""
+
+
+def log_mean_exp(logs: Float[Array, "L *n"]) -> Float[Array, "*n"]:
+    """ln (1/L) sum_l exp(-beta Lh(h_l, S)), h_l ~ P_phi: the estimate of ln Z_beta from the logs of L draws.
+
+    Its mean is at most ln Z and grows with L, so it keeps a bound a bound in expectation
+    [proposition:mll_estimate_still_upper_bound]. L = 1 gives -beta Lh: all tasks are pooled.
+    """
+    return jax.nn.logsumexp(logs, 0) - jnp.log(len(logs))
+
+
+def leading(tree: Params) -> int:
+    """The length of the leading axis that all arrays of a tree share."""
+    return len(jax.tree.leaves(eqx.filter(tree, eqx.is_array))[0])
 
 
 def likelihood_power(mask: Array, beta: Scalar) -> Scalar:

@@ -1,9 +1,11 @@
 """The Gaussian log-density and its factor, safe and with a closed-form gradient."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from pacoh.types import Scalar
 
@@ -58,6 +60,32 @@ def _log_normal_jvp(primals, tangents):
     slope = 0.5 * (jnp.outer(solved, solved) - _squared(inverse_factor))
     value = -0.5 * whitened @ whitened - jnp.log(jnp.diagonal(factor)).sum()
     return value, (slope * d_covariance).sum() - solved @ d_residual
+
+
+def tempered_log_normal(
+    residual: Float[Array, " m"],
+    gram: Float[Array, "m m"],
+    mask: Bool[Array, " m"],
+    log_noise: Scalar,
+    power: Scalar,
+) -> Scalar:
+    """ln E_f prod N(y; f, sigma^2)^t = ln N(r; 0, K + sigma^2/t) + (m/2)[(1 - t) ln(2 pi sigma^2) - ln t].
+
+    The likelihood to the power t is a Gaussian of variance sigma^2/t times a constant, so tempering is exact
+    [theory.md 1.4]. Masked rows get an identity block, which leaves it exact, too.
+    """
+    covariance = noisy(gram, mask, jnp.exp(2 * log_noise) / jnp.where(power > 0, power, 1.0))
+    points = mask.sum()
+    log_scale = math.log(2 * math.pi) + 2 * log_noise
+    constant = 0.5 * points * ((1 - power) * log_scale - jnp.log(jnp.where(points > 0, power, 1.0)))
+    residual = jnp.where(mask, residual, 0.0)
+    return log_normal(residual, covariance) - 0.5 * points * math.log(2 * math.pi) + constant
+
+
+def noisy(gram: Float[Array, "m m"], mask: Bool[Array, " m"], variance: Scalar) -> Float[Array, "m m"]:
+    """K + variance I, with masked rows as independent unit variables."""
+    both = mask[:, None] & mask[None]
+    return jnp.where(both, gram, 0.0) + jnp.diag(jnp.where(mask, variance, 1.0))
 
 
 def _inverse(factor: Float[Array, "m m"]) -> Float[Array, "m m"]:

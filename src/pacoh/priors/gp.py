@@ -14,7 +14,7 @@ from pacoh.data import Dataset
 from pacoh.errors import PacohError
 from pacoh.predictive import GaussianMixture
 from pacoh.priors.base import AbstractPredictor, AbstractPrior, Param, likelihood_power
-from pacoh.priors.gaussian import cholesky, log_normal
+from pacoh.priors.gaussian import cholesky, noisy, tempered_log_normal
 from pacoh.priors.kernels import SE, AbstractKernel, Warped
 from pacoh.priors.means import AbstractMean, Network
 from pacoh.types import Key, Params, Scalar
@@ -87,23 +87,19 @@ class GPPrior(AbstractPrior):
         return jnp.exp(2 * phi["log_noise"])
 
     def log_evidence(self, phi: Params, data: Dataset, beta: Scalar, key: Key) -> Scalar:
-        """ln Z_beta = ln N(y; m, K + sigma^2/t) + (m/2)[(1 - t) ln(2 pi sigma^2) - ln t], t = beta/m [theory.md 1.4].
-
-        The likelihood to the power t is a Gaussian of variance sigma^2/t times a constant, so tempering is exact.
-        """
+        """ln Z_beta: the prior's marginal under the tempered likelihood, t = beta/m, in closed form [theory.md 1.4]."""
         del key
-        power = likelihood_power(data.mask, beta)
-        residual, covariance = self._marginal(phi, data, power)
-        points = data.mask.sum()
-        log_scale = jnp.log(2 * jnp.pi) + 2 * phi["log_noise"]
-        constant = 0.5 * points * ((1 - power) * log_scale - jnp.log(jnp.where(points > 0, power, 1.0)))
-        return log_normal(residual, covariance) - 0.5 * points * jnp.log(2 * jnp.pi) + constant
+        gram = self.kernel.gram(phi["kernel"], data.x, data.x)
+        residual = data.y - self.mean(phi["mean"], data.x)
+        return tempered_log_normal(residual, gram, data.mask, phi["log_noise"], likelihood_power(data.mask, beta))
 
     def condition(self, phi: Params, data: Dataset, beta: Scalar, key: Key) -> GPPredictor:
         """The exact posterior under the tempered likelihood; without points the prior."""
         del key
-        residual, covariance = self._marginal(phi, data, likelihood_power(data.mask, beta))
-        factor = cholesky(covariance)
+        power = likelihood_power(data.mask, beta)
+        gram = self.kernel.gram(phi["kernel"], data.x, data.x)
+        factor = cholesky(noisy(gram, data.mask, self.noise_variance(phi) / jnp.where(power > 0, power, 1.0)))
+        residual = jnp.where(data.mask, data.y - self.mean(phi["mean"], data.x), 0.0)
         half = solve_triangular(factor, residual, lower=True)
         return GPPredictor(self, phi, data.x, data.mask, factor, solve_triangular(factor.T, half, lower=False))
 
@@ -117,14 +113,6 @@ class GPPrior(AbstractPrior):
                 f"An exact Gaussian process on {tasks} tasks of up to {size} points with {draws} draws needs about "
                 f"{need / 1e9:.0f} GB at once. Up to {fits} points a task fit: thin the tasks or use smaller batches."
             )
-
-    def _marginal(self, phi: Params, data: Dataset, power: Scalar) -> tuple[Array, Array]:
-        """y - m and K + sigma^2/t, with padding as independent unit variables."""
-        noise = self.noise_variance(phi) / jnp.where(power > 0, power, 1.0)
-        both = data.mask[:, None] & data.mask[None]
-        gram = jnp.where(both, self.kernel.gram(phi["kernel"], data.x, data.x), 0.0)
-        residual = jnp.where(data.mask, data.y - self.mean(phi["mean"], data.x), 0.0)
-        return residual, gram + jnp.diag(jnp.where(data.mask, noise, 1.0))
 
 
 def paper_gp(features: int = 2) -> GPPrior:

@@ -1,7 +1,10 @@
-"""Fully connected networks as plain functions of a parameter tree."""
+"""Networks as plain functions of a parameter tree."""
 
+import abc
 import itertools
+import math
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -22,23 +25,48 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-class MLP(eqx.Module):
+_LENGTH = 0.5  # where log length-scales of waves start, in standardised inputs
+
+
+class AbstractNet(eqx.Module):
+    """A network for any number of inputs and outputs."""
+
+    @abc.abstractmethod
+    def specs(self, d: int, out: int) -> Any:
+        """The tree of Param of its weights."""
+
+    @abc.abstractmethod
+    def __call__(self, params: Params, x: Float[Array, "m d"]) -> Float[Array, "m out"]:
+        """The outputs at the rows of x."""
+
+
+class MLP(AbstractNet):
     """A network with the given hidden widths.
 
     `reach` is how finely it starts to look at its inputs: the sd of the first layer's weights and biases. A Glorot
     start is nearly linear on few inputs, and training then finds fine structure late or never.
+
+    `waves` sine units of the inputs may stand beside the deep part, seen by the last layer alone. Random sines with
+    Gaussian weights are a smooth random function: they give a prior over networks the means to differ locally from
+    task to task, which deep features learned for what tasks have in common do not.
     """
 
     widths: tuple[int, ...] = eqx.field(static=True, default=(32, 32, 32, 32))
     activation: str = eqx.field(static=True, default="tanh")
     reach: float = eqx.field(static=True, default=1.0)
+    waves: int = eqx.field(static=True, default=0)
 
     def __check_init__(self):
         if self.activation not in ACTIVATIONS:
             raise PacohError(f"An activation is one of {', '.join(ACTIVATIONS)}; got {self.activation!r}.")
+        if self.waves and not self.widths:
+            raise PacohError("Sine units stand beside hidden layers: give the network one or more, or no waves.")
 
     def specs(self, d: int, out: int) -> list[dict[str, Param]]:
-        """A weight matrix and a bias a layer: groups "input" (the first layer), "weight" and "bias" (the others)."""
+        """A weight matrix and a bias a layer: groups "input" (the first layer), "weight" and "bias" (the others).
+
+        With waves, "wave" (frequencies and phases), "length" (log length-scales) and "share" (their output weights).
+        """
         first = self.widths[0] if self.widths else out
         layers = [
             {
@@ -50,12 +78,37 @@ class MLP(eqx.Module):
             glorot = (2 * fan_in / (fan_in + fan_out)) ** 0.5
             weights = Param((fan_in, fan_out), "weight", unit=fan_in**-0.5, start=glorot)
             layers.append({"w": weights, "b": Param((fan_out,), "bias")})
+        if self.waves:
+            layers[0] |= {
+                "frequency": Param((d, self.waves), "wave", start=1.0),
+                "phase": Param((self.waves,), "wave", start=math.pi),
+                "log_length": Param((d,), "length", loc=math.log(_LENGTH)),
+            }
+            layers[-1] |= {"share": Param((self.waves, out), "share", unit=(2 / self.waves) ** 0.5)}
         return layers
 
     def __call__(self, params: Params, x: Float[Array, "m d"]) -> Float[Array, "m out"]:
         """The outputs at the rows of x."""
-        activate = ACTIVATIONS[self.activation]
         *hidden, last = params
-        for layer in hidden:
+        out = self._deep(hidden, x) @ last["w"] + last["b"]
+        return out + self._waves(hidden, x) @ last["share"] if self.waves else out
+
+    def features(self, hidden: Params, x: Float[Array, "m d"]) -> Float[Array, "m p"]:
+        """What the last layer sees, and a one for its bias."""
+        deep = self._deep(hidden, x)
+        waves = [self._waves(hidden, x)] if self.waves else []
+        return jnp.concatenate([deep, jnp.ones_like(deep[:, :1]), *waves], -1)
+
+    def head(self, last: Params) -> Float[Array, "p out"]:
+        """The last layer's weights in the order of the features."""
+        return jnp.concatenate([last["w"], last["b"][None], *([last["share"]] if self.waves else [])])
+
+    def _deep(self, layers: Params, x: Array) -> Array:
+        activate = ACTIVATIONS[self.activation]
+        for layer in layers:
             x = activate(x @ layer["w"] + layer["b"])
-        return x @ last["w"] + last["b"]
+        return x
+
+    def _waves(self, layers: Params, x: Array) -> Array:
+        first = layers[0]
+        return jnp.sin((x * jnp.exp(-first["log_length"])) @ first["frequency"] + first["phase"])

@@ -84,6 +84,7 @@ def search(
     seed: int = 0,
     at_once: int = 256,
     seconds: float | None = None,
+    score_at_once: int = 8,
 ) -> Report:
     """Trains `make(**setting)` on every fold for every setting, `at_once` lanes in one `vmap`, and scores them.
 
@@ -100,7 +101,7 @@ def search(
         stacked = jax.tree.map(lambda leaf, index=repeats: leaf[index], fold)
         keys = jax.random.split(jax.random.key(seed), len(some) * count)
         models, _ = fit_lanes(learners, stacked.train, keys, Budget(chunk=10**6))
-        scores.append(np.asarray(score_lanes(models, stacked, keys)).reshape(2, len(some), count))
+        scores.append(np.asarray(score_lanes(models, stacked, keys, score_at_once)).reshape(2, len(some), count))
         tried += len(some)
         if seconds is not None and time.monotonic() - began > seconds:
             break
@@ -109,8 +110,8 @@ def search(
 
 
 @eqx.filter_jit
-def score_lanes(models: Any, fold: Fold, keys: Key) -> Array:
-    """Validation log-likelihood and RMSE of each lane in original units, one lane after the other to bound memory."""
+def score_lanes(models: Any, fold: Fold, keys: Key, at_once: int = 8) -> Array:
+    """Validation log-likelihood and RMSE of each lane in original units, `at_once` lanes a time to bound memory."""
     dynamic, static = eqx.partition(models, eqx.is_array)
 
     def lane(args):
@@ -128,4 +129,4 @@ def score_lanes(models: Any, fold: Fold, keys: Key) -> Array:
         density, error = jax.vmap(task)(one.valid.context, one.valid.query, jax.random.split(key, tasks))
         return jnp.stack([density.mean() - jnp.log(one.y_scale), error.mean() * one.y_scale])
 
-    return jax.lax.map(lane, (dynamic, fold, keys)).T
+    return jax.lax.map(lane, (dynamic, fold, keys), batch_size=at_once).T

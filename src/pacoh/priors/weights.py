@@ -1,0 +1,73 @@
+"""Families of distributions over hypotheses: a network's weights and what the likelihood adds."""
+
+import abc
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from pacoh.priors.base import Param, standard_normal
+from pacoh.types import Key, Params, Scalar
+
+
+class AbstractWeights(eqx.Module):
+    """{P_phi} over hypotheses h. Reparametrised draws and a log-density are all that is needed of a family."""
+
+    @abc.abstractmethod
+    def specs(self, hypothesis: Any) -> Any:
+        """The tree of Param of phi, from the tree of Param that a hypothesis follows."""
+
+    @abc.abstractmethod
+    def sample(self, phi: Params, key: Key) -> Params:
+        """h ~ P_phi, differentiable in phi."""
+
+    @abc.abstractmethod
+    def log_prob(self, phi: Params, h: Params) -> Scalar:
+        """ln P_phi(h)."""
+
+    def place(self, phi: Params) -> tuple[Params, Params]:
+        """Where P_phi lies and how wide it is, as trees like h: units to move hypotheses in (default: 0 and 1)."""
+        like = jax.eval_shape(self.sample, phi, jax.random.key(0))
+        return tuple(jax.tree.map(lambda p, v=v: jnp.full(p.shape, v, p.dtype), like) for v in (0.0, 1.0))
+
+
+class DiagonalGaussian(AbstractWeights):
+    """h ~ N(loc, diag sd^2), ln sd = ln spread + level + log_sd; phi = {"loc", "log_sd", "level"}.
+
+    A level is shared by all weights of an array: one number moves them together, which the evidence of few tasks can
+    pay for; log sds of single weights live about their units (1/sqrt(fan-in)).
+    """
+
+    spread: Float[Array, ""] = eqx.field(converter=lambda value: jnp.asarray(value, float), default=0.1)
+
+    def specs(self, hypothesis: Any) -> Any:
+        """Means in the groups of the hypothesis' parameters, log sds in the group "spread", levels in "level"."""
+        return {
+            "loc": hypothesis,
+            "log_sd": jax.tree.map(lambda p: Param(p.shape, "spread", loc=math.log(p.unit)), hypothesis),
+            "level": jax.tree.map(lambda p: Param((), "level"), hypothesis),
+        }
+
+    def sample(self, phi: Params, key: Key) -> Params:
+        """loc + sd z."""
+        loc, sd = self.place(phi)
+        return jax.tree.map(lambda m, s, z: m + s * z, loc, sd, standard_normal(loc, key))
+
+    def log_prob(self, phi: Params, h: Params) -> Scalar:
+        """sum ln N(h; loc, sd^2)."""
+        terms = jax.tree.map(
+            lambda w, m, s: (-0.5 * ((w - m) / s) ** 2 - jnp.log(s) - 0.5 * math.log(2 * math.pi)).sum(),
+            h,
+            *self.place(phi),
+        )
+        return sum(jax.tree.leaves(terms), jnp.zeros(()))
+
+    def place(self, phi: Params) -> tuple[Params, Params]:
+        """loc and sd."""
+        sd = jax.tree.map(
+            lambda log_sd, level: self.spread * jnp.exp(level) * jnp.exp(log_sd), phi["log_sd"], phi["level"]
+        )
+        return phi["loc"], sd
