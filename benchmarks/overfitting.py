@@ -1,4 +1,4 @@
-"""Meta-overfitting: the error on unseen points of the meta-train tasks beside that on new tasks, by the number of tasks.
+"""Meta-overfitting: the error on unseen points of the meta-train tasks beside that on new tasks, by number of tasks.
 
     JAX_DEFAULT_MATMUL_PRECISION=highest PYTHONPATH=src python benchmarks/overfitting.py run out.jsonl
     PYTHONPATH=src python benchmarks/overfitting.py figure out.jsonl overfitting.png
@@ -75,7 +75,7 @@ def errors(row: dict, kind: str) -> np.ndarray:
 def line(row: dict) -> str:
     """Both errors and (test - unused) / unused in per cent, with the standard error of its mean over draws.
 
-    Few tasks may be easy or hard ones by chance: the last gap is that of the errors over the oracle's on the same points.
+    Few tasks may be easy or hard by chance: the second gap is that of the errors over the oracle's on the same points.
     """
     unused, test = errors(row, "unused"), errors(row, "test")
     best = {kind: np.array(row["oracle"][kind]) for kind in ("unused", "test")}
