@@ -24,7 +24,7 @@ from sweep import make
 from pacoh import registry
 from pacoh.api import fit_oracle
 from pacoh.tuning.folds import environment_folds
-from pacoh.tuning.search import Range, draw_settings, search
+from pacoh.tuning.search import Effort, Range, draw_settings, search
 
 TASKS = (5, 10, 20, 50, 100)
 ENVIRONMENTS = ("cauchy", "sinusoid")
@@ -46,7 +46,7 @@ def train_cell(name: str, n: int, settings: list[dict], asked: argparse.Namespac
     fixed = {"rate": 0.012} | ({} if asked.steps is None else {"steps": asked.steps})
     began = time.time()
     learner = make("pacoh-gp-map", registry.Shape(*fold.train.x.shape[1:]), fixed)
-    report = search(learner, settings, fold, at_once=asked.at_once)
+    report = search(learner, settings, fold, effort=Effort(asked.at_once))
     best = np.array([each["rmse"] for each in oracle])
     print(f"{name} n {n}: {len(settings)} settings, {time.time() - began:.0f} s", flush=True)
     return [
