@@ -12,7 +12,7 @@ import pacoh
 from pacoh import registry
 from pacoh.environments import Sinusoid
 from pacoh.environments.base import named
-from pacoh.errors import PacohError
+from pacoh.errors import PacohError, PacohWarning
 from pacoh.inference import Budget
 from pacoh.tuning import SPACES, Effort, Range, environment_folds, leave_out_folds, search
 from pacoh.tuning.choice import forget
@@ -179,7 +179,8 @@ def test_validation_tasks_judge_where_they_are_given():
 
 
 def test_a_budget_in_seconds_ends_the_search_and_the_record_says_where():
-    model = pacoh.fit(tasks(), "mll-gp", tune=pacoh.Tune(10**6, seconds=0.01, folds=2), **SMALL)
+    with pytest.warns(PacohWarning, match="nothing was compared"):
+        model = pacoh.fit(tasks(), "mll-gp", tune=pacoh.Tune(10**4, seconds=0.01, folds=2), **SMALL)
     record = model.card["tuned"]
     assert (record["settings_tried"], record["seconds_at_most"], record["chosen"]) == (1, 0.01, {})
 
@@ -218,6 +219,9 @@ def test_an_interrupted_fit_goes_on_with_its_choice_bit_for_bit(tmp_path, monkey
     assert resumed.card == whole.card
     for a, b in zip(jax.tree.leaves(whole.meta), jax.tree.leaves(resumed.meta), strict=True):
         np.testing.assert_array_equal(a, b)
+    (tmp_path / "run.tuned").write_text("{}")
+    with pytest.raises(PacohError, match="no choice of settings that pacoh wrote"):
+        pacoh.fit(tasks(), "mll-gp", budget=Budget(**budget), **asked)
     forget(tmp_path / "run")
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
@@ -243,8 +247,8 @@ def test_the_command_tunes_and_tells(call, tmp_path):
     assert (told["tuned"]["settings_tried"], told["tuned"]["on"]) == (2, "validation tasks")
     assert json.loads(call("info", tmp_path / "m", "--json").out)["tuned"] == told["tuned"]
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
-    assert "1 settings tried" in call("fit", "sinusoid", "--method", "mll-gp", *few, "--tune", 0.01).out.replace(
-        "\n", " "
-    )
+    shown = " ".join(call("fit", "sinusoid", "--method", "mll-gp", *few, "--tune-settings", 2).out.split())
+    assert "on validation tasks, the default's" in shown
+    assert "2 settings tried" in shown
     refused = call("fit", "sinusoid", "--method", "oracle", "--out", tmp_path / "o", "--tune", 5)
     assert (refused.code, "no settings that tuning could choose" in refused.err.replace("\n", " ")) == (2, True)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pacoh import registry
+from pacoh.cli.output import text
 from pacoh.tuning import Tune
 
 MOST = 256  # settings within a budget in seconds alone
@@ -22,8 +23,8 @@ def asked(
 def told(record: dict[str, Any]) -> str:
     """What was chosen and why, in a line."""
     chosen = ", ".join(f"{name} {value:.4g}" for name, value in record["chosen"].items()) or "the default"
-    score, default = record["score"], record["default_score"]
+    score, default = text(record["score"]), text(record["default_score"])
     return (
-        f"{chosen} (log-likelihood {score:.4g} on {record['on']}, the default's {default:.4g}; "
+        f"{chosen} (log-likelihood {score} on {record['on']}, the default's {default}; "
         f"{record['settings_tried']} settings tried)"
     )

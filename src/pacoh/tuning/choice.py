@@ -1,6 +1,8 @@
 """Tuning before a fit: candidates, the tasks that judge them, the choice and its record, kept for a resumed fit."""
 
 import json
+import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from pacoh.errors import PacohError
+from pacoh.errors import PacohError, PacohWarning
 from pacoh.inference import checkpoint
 from pacoh.learners.base import AbstractMetaLearner, AbstractTrainedLearner
 from pacoh.reading import Split, Tasks
@@ -69,17 +71,29 @@ def choose(method: str, make: Make, fixed: dict[str, Any], tasks: Tasks, tune: T
     at_once = 1 if jax.default_backend() == "cpu" else 256  # a core gains little from many lanes
     effort = Effort(at_once, tune.seconds, tune.progress)
     report = search(learner, candidates(free, tune.settings, seed), fold, seed, effort)
-    record = {
-        name: value for name, value in report.record().items() if name != "seconds"
-    }  # the same fit, the same file
-    record |= {
+    if len(report.settings) == 1:
+        warnings.warn(_nothing_compared(report.seconds, len(fold.y_scale)), PacohWarning, stacklevel=4)
+    record = report.record() | {
         "default_score": float(report.score[0]),
         "on": "left-out tasks" if tune.valid is None else "validation tasks",
         "searched": {name: [axis.low, axis.high] for name, axis in free.items()},
         "settings_at_most": tune.settings,
         "seconds_at_most": tune.seconds,
     }
-    return Choice(merged(fixed, report.best), record)
+    del record["seconds"]  # the same fit gives the same file
+    return Choice(merged(fixed, report.best), {name: _finite(value) for name, value in record.items()})
+
+
+def _finite(value: Any) -> Any:
+    """None for a number that JSON cannot hold: a setting that never gave a score."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _nothing_compared(seconds: float, count: int) -> str:
+    return (
+        f"The tuning budget went on the default alone ({seconds:.0f} s for {count} trainings), so nothing was compared "
+        "and the default stays. Give more seconds, tasks left out in fewer folds, fewer steps, or a cheaper method."
+    )
 
 
 def _fold(tasks: Tasks, tune: Tune, seed: int) -> Fold:
@@ -97,15 +111,21 @@ def choose_once(path: Path | None, made_by: dict[str, str], search_now: Callable
         return search_now()
     beside = _beside(path)
     if beside.is_file():
-        found = json.loads(beside.read_text())
-        if found["made_by"] != made_by:
+        try:
+            found = json.loads(beside.read_text())
+            known, choice = found["made_by"], Choice(found["settings"], found["record"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise PacohError(
+                f"{beside} holds no choice of settings that pacoh wrote: delete it, or move it."
+            ) from error
+        if known != made_by:
             raise PacohError(
                 f"The choice of settings in {beside} belongs to another run. Repeat the command that was interrupted "
                 "to go on with it; delete the file, or name another checkpoint, to start afresh."
             )
-        return Choice(found["settings"], found["record"])
+        return choice
     choice = search_now()
-    part = beside.with_name(beside.name + ".part")
+    part = _part(beside)
     part.write_text(json.dumps({"made_by": made_by} | choice._asdict()))
     part.replace(beside)
     return choice
@@ -121,8 +141,13 @@ def asked(method: str, fixed: dict[str, Any], tasks: Tasks, tune: Tune, seed: in
 
 def forget(path: Path) -> None:
     """Deletes a choice that has served."""
-    _beside(path).unlink(missing_ok=True)
+    for file in (_beside(path), _part(_beside(path))):
+        file.unlink(missing_ok=True)
 
 
 def _beside(path: Path) -> Path:
     return path.with_name(path.name + ".tuned")
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(path.name + ".part")
