@@ -7,7 +7,7 @@ from pacoh.errors import PacohError
 from pacoh.tuning.search import Range, draw_settings
 
 _SDS = {
-    "sds.input": Range(1.0, 16.0),
+    "sds.input": Range(1.0, 32.0),  # how many turns a network takes over the inputs: data differ most in this
     "sds.weight": Range(2.0, 30.0),
     "sds.bias": Range(1.0, 16.0),
     "sds.scale": Range(0.75, 12.0),
