@@ -16,7 +16,7 @@ import sweep
 from pacoh import registry
 from pacoh.api import fit_oracle
 from pacoh.tuning.folds import environment_folds
-from pacoh.tuning.search import Range, draw_settings, search
+from pacoh.tuning.search import Effort, Range, draw_settings, search
 
 
 class Place:
@@ -33,7 +33,7 @@ class Place:
     def scores(self, job: dict, settings: list[dict]) -> tuple[np.ndarray, np.ndarray]:
         n, m, d = self.fold.train.x.shape[1:]
         learner = sweep.make(job["method"], registry.Shape(n, m, d), job.get("fixed", {}))
-        report = search(learner, settings, self.fold, at_once=10**6, score_at_once=job.get("score_at_once", 64))
+        report = search(learner, settings, self.fold, effort=Effort(10**6, score_at_once=job.get("score_at_once", 64)))
         lost = np.where(np.isfinite(report.log_likelihood), self.log_likelihood - report.log_likelihood, 99.0)
         return lost, report.rmse / self.rmse
 
@@ -66,7 +66,7 @@ def run(job: dict) -> dict:
         settings = moved(rows, space, count, 0.25 / turn, seed) if turn else draw_settings(space, count, seed)
         results = [place.scores(job, settings) for place in places]
         for i, setting in enumerate(settings):
-            lost, ratio = ({p.name: r[k][i].round(4).tolist() for p, r in zip(places, results)} for k in (0, 1))
+            lost, ratio = ({p.name: r[k][i].round(4).tolist() for p, r in zip(places, results, strict=True)} for k in (0, 1))
             rows.append({"setting": setting, "lost": lost, "ratio": ratio})
         rows.sort(key=lambda row: np.mean([np.mean(values) for values in row["lost"].values()]))
         print(turn, round(time.time() - began, 1), lines({"job": job, "rows": rows, "seconds": 0})[1], flush=True)

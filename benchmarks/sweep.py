@@ -14,7 +14,7 @@ import numpy as np
 from pacoh import registry
 from pacoh.api import fit_oracle
 from pacoh.tuning.folds import environment_folds
-from pacoh.tuning.search import Range, draw_settings, search
+from pacoh.tuning.search import Effort, Range, draw_settings, search
 
 
 def make(method: str, shape: registry.Shape, fixed: dict):
@@ -36,7 +36,7 @@ def run(job: dict) -> dict:
     settings = job.get("settings") or draw_settings(space, job["count"], seed=job.get("seed", 0))
     began = time.time()
     learner = make(job["method"], registry.Shape(n, m, d), job.get("fixed", {}))
-    report = search(learner, settings, fold, at_once=job.get("at_once", 512), score_at_once=job.get("score_at_once", 8))
+    report = search(learner, settings, fold, effort=Effort(job.get("at_once", 512)))
     ratio = report.rmse / np.array([o["rmse"] for o in oracle])
     rows = [
         {"setting": s, "ll": ll.round(4).tolist(), "ratio": r.round(4).tolist()}

@@ -204,3 +204,13 @@ def test_in_a_process_of_its_own_bad_input_is_one_sentence(tmp_path):
     assert (reply.returncode, reply.stdout) == (2, "")
     assert reply.stderr.startswith("pacoh: There is no model file")
     assert reply.stderr.count("\n") == 1
+
+
+def test_every_compiled_program_is_kept_in_the_cache_and_nowhere_else(tmp_path):
+    code = "from pacoh.cli.output import prepare_jax; prepare_jax(); import jax; jax.jit(lambda x: x + 1)(1.0)"
+    places = {"HOME": str(tmp_path / "home"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
+    (tmp_path / "home").mkdir()
+    subprocess.run([sys.executable, "-c", code], env=kept | places, check=True)
+    assert list((tmp_path / "cache" / "pacoh" / "compiled").glob("jit_*"))  # though it compiles in milliseconds
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file() and "compiled" not in path.parts] == []

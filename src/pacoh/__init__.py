@@ -3,11 +3,12 @@
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
-__all__ = ["Model", "__version__", "fit", "load", "read"]
+__all__ = ["Model", "Tune", "__version__", "fit", "load", "read"]
 
 if TYPE_CHECKING:
     from pacoh.api import Model, fit, load
     from pacoh.reading import read
+    from pacoh.tuning import Tune
 
 
 def __getattr__(name: str):
@@ -20,4 +21,8 @@ def __getattr__(name: str):
         from pacoh.reading import read
 
         return read
+    if name == "Tune":
+        from pacoh.tuning import Tune
+
+        return Tune
     raise AttributeError(f"module 'pacoh' has no attribute {name!r}")

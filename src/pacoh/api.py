@@ -22,6 +22,7 @@ from pacoh.learners.base import AbstractMetaLearner, AbstractMetaModel, Abstract
 from pacoh.learners.compiled import Adaptation, Compiled, compiled
 from pacoh.predictive import AbstractPredictive, to_host
 from pacoh.reading import Split, Tasks, read, read_points
+from pacoh.tuning import Tune, choice
 from pacoh.types import Key
 
 _TASKS_AT_ONCE = 512
@@ -115,6 +116,7 @@ class Model:
         if not isinstance(learner, AbstractTrainedLearner):
             raise PacohError(f"{method} learns nothing from tasks that an update could add to: fit it anew.")
         card = _card(known, method, seed, settings) | {"updates": self.card.get("updates", 0) + 1}
+        card |= {"tuned": self.card["tuned"]} if "tuned" in self.card else {}
         return _fit(partial(learner.fit, start=self.meta), known.pairs(), self.units, card, seed, budget)
 
     def save(self, path: str | Path) -> None:
@@ -134,18 +136,38 @@ def fit(
     *,
     seed: int = 0,
     budget: Budget | None = None,
+    tune: Tune | None = None,
     **settings: Any,
 ) -> Model:
     """Learns a prior from tasks: a list of (X, y), a dict by name, a DataFrame, a folder of CSVs or an NPZ file.
 
-    `method` is a registered name (with its settings as keywords) or a learner of your own.
+    `method` is a registered name (with its settings as keywords) or a learner of your own. `tune` first searches the
+    settings that are not given; the card then says what was chosen and why.
     """
     known = read(tasks)
     pairs = known.pairs()
+    tuned: dict[str, Any] = {}
+    if tune is not None:
+        settings, tuned["tuned"] = _tuned(known, method, settings, tune, seed, budget)
     learner = registry.learner(method, _shape(pairs), **settings) if isinstance(method, str) else method
     units = Standardizer.fit(pairs)
-    card = _card(known, method if isinstance(method, str) else type(method).__name__, seed, settings)
+    card = _card(known, method if isinstance(method, str) else type(method).__name__, seed, settings) | tuned
     return _fit(learner.fit, pairs, units, card, seed, budget)
+
+
+def _tuned(
+    tasks: Tasks, method: Any, settings: dict[str, Any], tune: Tune, seed: int, budget: Budget | None
+) -> choice.Choice:
+    if not isinstance(method, str):
+        raise PacohError("Tuning is for registered methods: search the settings of your own learner with pacoh.tuning.")
+
+    def make(shape: tuple[int, float, int], **chosen: Any) -> AbstractMetaLearner:
+        return registry.learner(method, registry.Shape(*shape), **chosen)
+
+    make(_shape(tasks.pairs()), **settings)  # what cannot be trained is refused before the search
+    path = None if budget is None else budget.checkpoint
+    made_by = {} if path is None else choice.asked(method, settings, tasks, tune, seed)
+    return choice.choose_once(path, made_by, lambda: choice.choose(method, make, settings, tasks, tune, seed))
 
 
 def fit_oracle(environment: AbstractEnvironment, draw: int) -> Model:

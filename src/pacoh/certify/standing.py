@@ -60,7 +60,7 @@ def reasons(model: Model, tasks: Tasks) -> list[str]:
 def notes(model: Model, tasks: Tasks) -> tuple[str, ...]:
     """What cannot be seen from the model and the tasks."""
     same = () if _other_tasks(model, tasks) else (SAME,)
-    return (*FIXED, *same, *(() if model.card.get("tuned") else (SETTINGS,)))
+    return (*FIXED, *same, *(() if _tuned(model) else (SETTINGS,)))
 
 
 def unequal(tasks: Tasks, used: Rates) -> list[str]:
@@ -113,9 +113,21 @@ def _units(model: Model) -> list[str]:
         answer.append(
             "inputs and targets were standardised by means and scales of the same tasks, so the prior depends on them"
         )
-    if model.card.get("tuned"):
-        answer.append("settings were chosen on the same tasks, so the prior depends on them")
-    return answer
+    return [*answer, *_tuned(model)]
+
+
+def _tuned(model: Model) -> list[str]:
+    """How the card says that the settings depend on the tasks; nothing where no other setting was tried."""
+    tuned = model.card.get("tuned") or {"settings_tried": 1}
+    tried = tuned.get("settings_tried")
+    if tried == 1:
+        return []
+    best = "" if tried is None else f" (the best of {tried})"
+    if tuned.get("on") == "validation tasks":
+        return [
+            f"settings were chosen{best} by training on the same tasks and scoring others, so the prior depends on them"
+        ]
+    return [f"settings were chosen on the same tasks{best}, so the prior depends on them"]
 
 
 def _other_tasks(model: Model, tasks: Tasks) -> list[str]:

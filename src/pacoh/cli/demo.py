@@ -11,9 +11,10 @@ def demo(out: Annotated[Path, typer.Option(help="Where the figure and the model 
     import json
 
     from pacoh import api
-    from pacoh.cli.output import prepare_jax, progress_budget, show_table
+    from pacoh.cli.output import prepare_jax, progress_bar, show_table
     from pacoh.environments.sinusoid import Sinusoid
     from pacoh.figures import compare_on_task
+    from pacoh.inference.base import Budget
 
     prepare_jax()
     out.mkdir(parents=True, exist_ok=True)
@@ -21,11 +22,11 @@ def demo(out: Annotated[Path, typer.Option(help="Where the figure and the model 
     draw = environment.draw(number)
     models, rows = {}, []
     for method in ("pacoh-gp-svgd", "mll-gp", "vanilla-gp", "oracle"):
-        with progress_budget(method) as budget:
+        with progress_bar(method) as bar:
             model = (
                 api.fit_oracle(environment, number)
                 if method == "oracle"
-                else api.fit(draw.train, method, budget=budget)
+                else api.fit(draw.train, method, budget=Budget(progress=bar("ln Q*")))
             )
         models[method] = model
         scores = model.evaluate(draw.test)

@@ -46,6 +46,10 @@ def fit(
             "--guard/--no-guard", help="Let a weak GP take over on tasks unlike those seen (default: on for pacoh-gp)."
         ),
     ] = None,
+    tune: Annotated[
+        float | None, typer.Option(help="Seconds to search settings before training: the result depends on speed.")
+    ] = None,
+    tune_settings: Annotated[int | None, typer.Option(help="How many settings to search, the default first.")] = None,
     checkpoint: Annotated[
         Path | None, typer.Option(help="Where an interrupted run goes on from (default: beside --out).")
     ] = None,
@@ -53,8 +57,12 @@ def fit(
 ) -> None:
     """Learns a prior from tasks and writes it to a file; the same command goes on after an interruption."""
     from pacoh import api, registry
-    from pacoh.cli.output import prepare_jax, progress_budget, show
+    from pacoh.cli import tuning
+    from pacoh.cli.output import prepare_jax, progress_bar, show
+    from pacoh.inference.base import Budget
     from pacoh.inference.checkpoint import remove
+    from pacoh.tuning.choice import forget
+    from pacoh.tuning.space import space
 
     prepare_jax()
     if not out.resolve().parent.is_dir():
@@ -68,6 +76,8 @@ def fit(
             from pacoh.errors import PacohError
 
             raise PacohError(f"Only environments have an oracle ({', '.join(registry.ENVIRONMENTS)}); got {source!r}.")
+        if tune is not None or tune_settings is not None:
+            space(method, {})  # the error that lists what can be tuned
         model = api.fit_oracle(registry.environment(source), draw)
     else:
         if method not in registry.METHODS:
@@ -75,12 +85,18 @@ def fit(
         tasks = train_tasks(source, draw, task, target)
         if guard or (guard is None and method.startswith("pacoh-gp")):
             chosen = {"guard": True} | chosen
-        with progress_budget(method, checkpoint=resume) as budget:
-            model = api.fit(tasks, method, seed=seed, budget=budget, **chosen)
+        with progress_bar(method) as bar:
+            search = tuning.asked(tune, tune_settings, source, draw, bar("tuning: log-likelihood"))
+            budget = Budget(progress=bar("ln Q*"), checkpoint=resume)
+            model = api.fit(tasks, method, seed=seed, budget=budget, tune=search, **chosen)
     model.save(out)
     remove(resume)
-    card = {"seconds": model.seconds} | model.card
-    show({"model": str(out)} | {key: card[key] for key in ("method", "tasks", "points", "seconds")}, as_json)
+    forget(resume)
+    card: dict[str, Any] = {"seconds": model.seconds} | model.card
+    record = {"model": str(out)} | {key: card[key] for key in ("method", "tasks", "points", "seconds")}
+    if "tuned" in card:
+        record["tuned"] = card["tuned"] if as_json else tuning.told(card["tuned"])
+    show(record, as_json)
 
 
 def evaluate(

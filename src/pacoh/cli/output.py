@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from pacoh.inference.base import Budget
-
 
 def prepare_jax() -> None:
     """A compilation cache on disk, so that a second call starts fast."""
@@ -20,7 +18,7 @@ def prepare_jax() -> None:
 
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     jax.config.update("jax_compilation_cache_dir", str(root / "pacoh" / "compiled"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # a fit is many small programs
 
 
 def show(record: dict[str, Any], as_json: bool) -> None:
@@ -50,8 +48,8 @@ def text(value: Any) -> str:
 
 
 @contextmanager
-def progress_budget(label: str, seconds: float | None = None, checkpoint: Path | None = None) -> Iterator[Budget]:
-    """A Budget whose progress is a bar on stderr (nothing where stderr is no terminal)."""
+def progress_bar(label: str) -> Iterator[Callable[[str], Callable[[int, int, float], None]]]:
+    """A bar on stderr (nothing where stderr is no terminal): the name of a value gives who is to be told of it."""
     console = Console(stderr=True)
     columns = (
         TextColumn(label),
@@ -63,7 +61,10 @@ def progress_budget(label: str, seconds: float | None = None, checkpoint: Path |
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = progress.add_task(label, total=None, value="")
 
-        def tell(done: int, total: int, value: float) -> None:
-            progress.update(bar, completed=done, total=total, value=f"ln Q* {value:.4g}")
+        def named(value_name: str) -> Callable[[int, int, float], None]:
+            def tell(done: int, total: int, value: float) -> None:
+                progress.update(bar, completed=done, total=total, value=f"{value_name} {value:.4g}")
 
-        yield Budget(seconds=seconds, progress=tell, checkpoint=checkpoint)
+            return tell
+
+        yield named

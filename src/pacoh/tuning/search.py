@@ -77,35 +77,54 @@ def draw_settings(space: Mapping[str, Range], count: int, seed: int) -> list[dic
     return [{name: columns[name][i] for name in columns} for i in range(count)]
 
 
+@dataclass(frozen=True)
+class Effort:
+    """How a search is driven: lanes in one `vmap`, seconds at most, who is told of (tried, in all, the best).
+
+    `score_at_once` lanes are scored together: predictions take more memory than training.
+    """
+
+    at_once: int = 256
+    seconds: float | None = None
+    progress: Callable[[int, int, float], None] | None = None
+    score_at_once: int = 8
+
+
 def search(
     make: Callable[..., AbstractTrainedLearner],
     settings: Sequence[dict[str, float]],
     fold: Fold,
     seed: int = 0,
-    at_once: int = 256,
-    seconds: float | None = None,
-    score_at_once: int = 8,
+    effort: Effort | None = None,
 ) -> Report:
-    """Trains `make(**setting)` on every fold for every setting, `at_once` lanes in one `vmap`, and scores them.
+    """Trains `make(**setting)` on every fold for every setting, batch by batch in one `vmap`, and scores them.
 
-    With a budget in seconds it stops after the batch in which they run out; at least one batch is tried.
+    All settings train with the same keys. With a budget in seconds no batch begins that would end after them if it took
+    as long as the one before (the first, which compiles, tells nothing of the next); one batch at least is tried.
     """
+    effort = effort or Effort()
     began = time.monotonic()
     count = len(fold.y_scale)
-    batch = max(1, at_once // count)
-    scores, tried = [], 0
-    for start in range(0, len(settings), batch):
-        some = settings[start : start + batch]
+    batch = min(max(1, effort.at_once // count), len(settings))
+    repeats = np.tile(np.arange(count), batch)
+    stacked = jax.tree.map(lambda leaf: leaf[repeats], fold)
+    keys = jax.random.split(jax.random.key(seed), count)[repeats]
+    scores, tried = np.zeros((2, 0, count)), 0
+    while tried < len(settings):
+        batch_began = time.monotonic()
+        some = [*settings[tried : tried + batch], *settings][:batch]  # the last batch is filled up: nothing compiles
         learners = lanes([make(**setting) for setting in some for _ in range(count)])
-        repeats = np.tile(np.arange(count), len(some))
-        stacked = jax.tree.map(lambda leaf, index=repeats: leaf[index], fold)
-        keys = jax.random.split(jax.random.key(seed), len(some) * count)
         models, _ = fit_lanes(learners, stacked.train, keys, Budget(chunk=10**6))
-        scores.append(np.asarray(score_lanes(models, stacked, keys, score_at_once)).reshape(2, len(some), count))
-        tried += len(some)
-        if seconds is not None and time.monotonic() - began > seconds:
+        found = np.asarray(score_lanes(models, stacked, keys, effort.score_at_once)).reshape(2, batch, count)
+        scores = np.concatenate([scores, found], 1)[:, : len(settings)]
+        tried = scores.shape[1]
+        now = time.monotonic()
+        if effort.progress is not None:
+            effort.progress(tried, len(settings), float(Report([], scores[0], scores[1], 0.0).score.max()))
+        expected = now - batch_began if tried > batch else 0.0
+        if effort.seconds is not None and now - began + expected > effort.seconds:
             break
-    log_likelihood, rmse = np.concatenate(scores, 1)
+    log_likelihood, rmse = scores
     return Report(list(settings[:tried]), log_likelihood, rmse, time.monotonic() - began)
 
 

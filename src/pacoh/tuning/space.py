@@ -1,0 +1,53 @@
+"""What tuning may move for each method, and between which values: the one place to read and to change it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pacoh.errors import PacohError
+from pacoh.tuning.search import Range, draw_settings
+
+_SDS = {
+    "sds.input": Range(1.0, 32.0),  # how many turns a network takes over the inputs: data differ most in this
+    "sds.weight": Range(2.0, 30.0),
+    "sds.bias": Range(1.0, 16.0),
+    "sds.scale": Range(0.75, 12.0),
+    "sds.noise": Range(0.25, 4.0),
+}
+_GP = {"rate": Range(0.004, 0.036), **_SDS}
+
+SPACES: dict[str, dict[str, Range]] = {
+    "pacoh-gp-map": _GP,
+    "pacoh-gp-svgd": _GP,
+    "pacoh-gp-vi": {**_GP, "temperature": Range(0.002, 0.05)},
+    "pacoh-gp-nuts": {"sds.mean": Range(0.75, 12.0), "sds.scale": _SDS["sds.scale"], "sds.noise": _SDS["sds.noise"]},
+    "mll-gp": {"rate": Range(0.0005, 0.03)},
+}
+"""Continuous settings only, so that a batch of them trains in one `vmap`; `sds.noise` is the entry `noise` of `sds`."""
+
+
+def space(method: str, fixed: Mapping[str, Any]) -> dict[str, Range]:
+    """What is left to tune of a method where some settings are fixed."""
+    if method not in SPACES:
+        raise PacohError(f"{method} has no settings that tuning could choose; these methods do: {', '.join(SPACES)}.")
+    taken = {*fixed, *(f"sds.{group}" for group in fixed.get("sds") or ())}
+    if fixed.get("paper") is not None:
+        taken |= {name for name in SPACES[method] if name.startswith("sds.")}  # the paper's hyper-prior has one sd
+    free = {name: axis for name, axis in SPACES[method].items() if name not in taken}
+    if not free:
+        raise PacohError(f"Every setting of {method} that tuning could choose is given: leave tuning out.")
+    return free
+
+
+def candidates(free: Mapping[str, Range], count: int, seed: int) -> list[dict[str, float]]:
+    """The default first (no setting moved), then random settings, of four digits each."""
+    drawn = draw_settings(free, count - 1, seed)
+    return [{}, *({name: float(f"{value:.4g}") for name, value in setting.items()} for setting in drawn)]
+
+
+def merged(fixed: Mapping[str, Any], chosen: Mapping[str, float]) -> dict[str, Any]:
+    """Settings as a method takes them: the fixed ones and the chosen ones, `sds.noise` inside `sds`."""
+    answer = dict(fixed)
+    for name, value in chosen.items():
+        outer, _, inner = name.partition(".")
+        answer[outer] = {**(answer.get(outer) or {}), inner: value} if inner else value
+    return answer
