@@ -2,7 +2,7 @@
 
 import typer
 
-from pacoh.cli import bound, certify, demo, models
+from pacoh.cli import bound, certify, data, demo, models
 
 app = typer.Typer(
     help="Meta-learned priors: calibrated predictions from a handful of related data sets.",
@@ -18,3 +18,4 @@ app.command("predict")(models.predict)
 app.command("info")(models.info)
 app.command("certify")(certify.certify)
 app.add_typer(bound.app, name="bound", help="PAC-Bayes bounds and the case studies of the theory.")
+app.add_typer(data.app, name="data", help="Data of others: list, fetch, verify, path.")

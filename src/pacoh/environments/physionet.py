@@ -60,11 +60,14 @@ class PhysioNet(AbstractEnvironment):
         known = [str(name) for name in one.load("variables")["variables"]]
         if self.variable not in known:
             raise PacohError(f"PhysioNet has no variable {self.variable!r}. Variables: {listed(known)}.")
-        record, hours, value = (one.load(*keys)[key] for key in keys)
+        arrays = one.load(*keys)
+        record, hours, value = (arrays[key] for key in keys)
         there = value != _ABSENT
         record, hours, value = record[there], hours[there], value[there]
         order = np.lexsort((hours, record))  # stable: values of one minute stay in the order of the file
         records, starts = np.unique(record[order], return_index=True)
+        if not len(records):
+            return {}
         parts = zip(np.split(hours[order], starts[1:]), np.split(value[order], starts[1:]), strict=True)
         patients = dict(zip(records.tolist(), parts, strict=True))
         if number == PUBLISHED:

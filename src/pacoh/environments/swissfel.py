@@ -72,7 +72,7 @@ class SwissFELStandIn(AbstractEnvironment):
         best, x, y = random.normal(size=INPUTS), [], []
         while len(y) < points:
             direction = random.normal(size=INPUTS)
-            line = best + np.outer(np.linspace(-1, 1, 20), direction / np.linalg.norm(direction))
+            line = best + np.outer(np.linspace(-1, 1, 21), direction / np.linalg.norm(direction))
             values = np.empty(len(line))
             for i, point in enumerate(line):
                 top = top + self.drift * random.normal(size=INPUTS)

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import Any
 
 from pacoh.errors import PacohError
 
@@ -32,7 +32,7 @@ def members(path: Path, limits: Limits) -> Iterator[tuple[str, bytes]]:
     seen: set[str] = set()
     whole = 0
     try:
-        for name, size, content in (_zip if path.suffix == ".zip" else _tar)(path, limits):
+        for name, size, content in _zip(path) if path.suffix == ".zip" else _tar(path, limits):
             pure = PurePosixPath(name.replace("\\", "/"))
             if pure.is_absolute() or ".." in pure.parts or ":" in name:
                 raise _hostile(path, f"the name {name!r} leads out of its folder")
@@ -51,7 +51,7 @@ def _hostile(path: Path, reason: str) -> PacohError:
     return PacohError(f"{path} is refused: {reason}. Remove it, and get it from its public source.")
 
 
-def _zip(path: Path, limits: Limits) -> Iterator:
+def _zip(path: Path) -> Iterator:
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
             if stat.S_ISLNK(member.external_attr >> 16):
@@ -62,7 +62,8 @@ def _zip(path: Path, limits: Limits) -> Iterator:
 
 
 def _tar(path: Path, limits: Limits) -> Iterator:
-    with gzip.open(path) as stream, tarfile.open(fileobj=_Bounded(stream, path, limits), mode="r|") as archive:
+    bounded: Any = _Bounded(path, limits)  # of a file, a tar stream needs `read` alone
+    with bounded, tarfile.open(fileobj=bounded, mode="r|") as archive:
         for member in archive:
             if not (member.isfile() or member.isdir()):
                 raise _hostile(path, f"{member.name!r} is a link or a device")
@@ -79,9 +80,15 @@ def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
 class _Bounded:
     """A stream that ends in an error where it holds more than the members may, headers and padding included."""
 
-    def __init__(self, stream: IO[bytes], path: Path, limits: Limits):
-        self._stream, self._path = stream, path
+    def __init__(self, path: Path, limits: Limits):
+        self._stream, self._path = gzip.GzipFile(path), path
         self._left = limits.whole + 2048 * (limits.members + 100)
+
+    def __enter__(self) -> "_Bounded":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stream.close()
 
     def read(self, size: int) -> bytes:
         """The next bytes."""

@@ -47,7 +47,7 @@ def facts(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
 BERKELEY = Source(
     name="berkeley",
     title="Berkeley-Sensor",
-    licence="Intel Berkeley Research lab, free to use",
+    licence="see its source",
     files=(
         File(
             "berkeley_data.mat",

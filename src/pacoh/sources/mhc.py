@@ -45,7 +45,7 @@ def facts(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
 MHC = Source(
     name="mhc",
     title="MHC-I",
-    licence="IEDB, free to use",
+    licence="see its source",
     files=(
         File(
             "iedb_benchmark.mat",

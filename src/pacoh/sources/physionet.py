@@ -16,7 +16,7 @@ _LIMITS = Limits(members=5000, each=2**20, whole=2**27)
 
 def parse(paths: Sequence[Path]) -> dict[str, np.ndarray]:
     """For each variable V the arrays V/record, V/hours and V/value, by record and then as in the file."""
-    columns: dict[str, tuple[list[int], list[float], list[float]]] = {}
+    columns: dict[str, tuple[list[float], list[float], list[float]]] = {}
     texts = {}
     for name, content in members(paths[0], _LIMITS):
         stem = name.rsplit("/", 1)[-1].removesuffix(".txt")
@@ -46,9 +46,7 @@ def _rows(content: bytes, record: int) -> list[tuple[float, str, float]]:
         cells = [line.rstrip("\r").split(",") for line in lines[1:] if line.strip()]
         return [(int(time[:-3]) + int(time[-2:]) / 60, variable, float(value)) for time, variable, value in cells]
     except (ValueError, UnicodeDecodeError):
-        raise PacohError(
-            f"Record {record} is not made of lines HH:MM,Parameter,Value: get the archive again."
-        ) from None
+        raise PacohError(f"Record {record} is not lines of HH:MM,Parameter,Value: get the archive again.") from None
 
 
 def facts(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def facts(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
 SWISSFEL = Source(
     name="swissfel",
     title="SwissFEL",
-    licence="by the authors of the PACOH paper",
+    licence="see its source",
     files=tuple(
         File(f"2018_10_31/{experiment}/data/evaluations.hdf5", where="the authors of the PACOH paper")
         for experiment in EXPERIMENTS
