@@ -95,8 +95,10 @@ def test_predict_writes_a_row_a_query(call, home, model):
     assert call("predict", model, *arguments).code == 0
     with out.open() as file:
         rows = list(csv.DictReader(file))
-    assert [*rows[0]] == ["mean", "std", "q05", "q50", "q95"]
+    assert [*rows[0]] == ["u0", "mean", "std", "q05", "q50", "q95"]
     table = np.array([[float(value) for value in row.values()] for row in rows])
+    np.testing.assert_allclose(table[:, 0], np.linspace(-2, 2, 5))
+    table = table[:, 1:]
     assert table.shape == (5, 5)
     assert (table[:, 2] < table[:, 3]).all()
     assert (table[:, 3] < table[:, 4]).all()
@@ -114,7 +116,7 @@ def test_predict_without_a_context_is_the_prior(call, home, model):
     from pacoh import api
 
     prior = api.load(model).adapt()(np.linspace(-2, 2, 5)).mean
-    np.testing.assert_allclose(np.loadtxt(out, delimiter=",", skiprows=1)[:, 0], prior, rtol=1e-6)
+    np.testing.assert_allclose(np.loadtxt(out, delimiter=",", skiprows=1)[:, 1], prior, rtol=1e-6)
 
 
 def test_info_says_how_a_model_was_made(call, model):

@@ -67,7 +67,7 @@ class Tasks:
         A whole number counts the rows, a number in (0, 1) is their share; without either, or with its name, the split
         column decides. Text that is a number counts as one.
         """
-        amount = _amount(context)
+        amount = context_amount(context)
         if isinstance(amount, str) or amount is None:
             if self.context is None or (amount is not None and amount != self.split_column):
                 raise PacohError(
@@ -101,7 +101,7 @@ class Split:
         return Task(self.context.stack(), self.query.stack())
 
 
-def _amount(context: Any) -> int | float | str | None:
+def context_amount(context: Any) -> int | float | str | None:
     """A split as a count, a share or the name of a column."""
     if isinstance(context, str):
         try:
@@ -174,7 +174,15 @@ def read_points(
 def read_csv(
     path: str | Path, *, targets: bool, d: int | None = None, codec: Codec | None = None, target: str | None = None
 ) -> Any:
-    """The points of one task from its own CSV file: (X, y), or without `targets` X alone.
+    """The points of one task from its own CSV file, checked and encoded: (X, y), or without `targets` X alone."""
+    table = csv_table(path, targets=targets, d=d, codec=codec, target=target)
+    return read_points(table, table.y if targets else None, name=table.name, d=d, codec=codec)
+
+
+def csv_table(
+    path: str | Path, *, targets: bool, d: int | None = None, codec: Codec | None = None, target: str | None = None
+) -> Table:
+    """The points of one task as its CSV file has them, to be encoded by whoever takes them.
 
     A file of queries may still have the target column, under its name (`target`, or y): it is left out.
     """
@@ -184,8 +192,7 @@ def read_csv(
     spare = target or "y"
     known = sheet.columns is not None and spare in sheet.columns and spare not in codec.columns
     position = sheet.last(roles) if targets else sheet.position(spare, "target") if known else None
-    table = sheet.table(Path(path).stem, roles, position)
-    return read_points(table, table.y if targets else None, name=table.name, codec=codec)
+    return sheet.table(Path(path).stem, roles, position)
 
 
 def _recheck(tasks: Tasks, minimum: int) -> Tasks:
