@@ -140,7 +140,7 @@ def read(
     labelled = classes if codec is None else codec.classes is not None
     text = categorical or () if codec is None else [column for column, _ in codec.levels]
     roles = files.Roles(task, target, split_column, frozenset(text), labelled)
-    tables = [_shaped(table) for table in _tables(source, roles)]
+    tables = raw_tables(source, roles)
     _enough(tuple(table.name for table in tables), minimum)
     if codec is None:
         _same_inputs(tables)
@@ -243,6 +243,11 @@ def _context(table: Table, column: str) -> np.ndarray:
             raise table.refuse(row, column, f"{cell!r} is no side of a split", "Write context or query (or 1 and 0).")
         found[row] = side
     return found
+
+
+def raw_tables(source: Any, roles: files.Roles) -> list[Table]:
+    """The tasks of any source in shape, their cells not looked at: with gaps and text as they came."""
+    return [_shaped(table) for table in _tables(source, roles)]
 
 
 def _tables(source: Any, roles: files.Roles) -> list[Table]:

@@ -181,7 +181,7 @@ def train_tasks(source: str, draw: int, task: str | None, target: str | None, co
 
     if source in registry.ENVIRONMENTS:
         return registry.environment(source).draw(draw).train
-    return read(_path(source), task=task, target=target, codec=codec, **reading)
+    return read(tasks_path(source), task=task, target=target, codec=codec, **reading)
 
 
 def _test_tasks(model: Any, source: str, draw: int, task: str | None, target: str | None, context: str | None) -> Any:
@@ -197,11 +197,12 @@ def _test_tasks(model: Any, source: str, draw: int, task: str | None, target: st
             "share, or --context COLUMN; the others are predicted."
         )
     column = context if isinstance(context_amount(context), str) else None
-    tasks = read(_path(source), task=task, target=target, minimum=1, codec=model.codec, split_column=column)
+    tasks = read(tasks_path(source), task=task, target=target, minimum=1, codec=model.codec, split_column=column)
     return tasks.split(context)
 
 
-def _path(source: str) -> Path:
+def tasks_path(source: str) -> Path:
+    """The file or folder of own tasks, or an error that lists what else a source can be."""
     from pacoh import registry
     from pacoh.errors import PacohError
 
