@@ -337,3 +337,10 @@ def test_data_commands_say_what_is_there(call, tmp_path, monkeypatch):
     assert reply.code == 2
     assert reply.err == "pacoh: Not right: mhc.\n"
     assert "sizes should be" in call("data", "verify", "mhc").err
+
+
+def test_names_of_environments_are_there_without_the_libraries_that_read_their_files():
+    code = "import sys, pacoh.registry; print({*sys.modules} & {'pandas', 'h5py', 'PIL', 'pooch', 'requests'} or '')"
+    # matplotlib and scipy are the core's own; what counts is the extra `data`
+    reply = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
+    assert reply.stdout.strip() == ""
