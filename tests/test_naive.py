@@ -12,7 +12,7 @@ TASKS = ragged_tasks(d=2)
 
 
 def test_the_last_value_is_that_at_the_largest_first_input_in_any_order():
-    x, y = np.array([[1.0, 9], [5.0, 0], [3.0, 2]]), np.array([10.0, 30.0, 20.0])
+    x, y = np.array([[0.1, 0.9], [0.5, 0], [0.3, 0.2]]), np.array([10.0, 30.0, 20.0])
     model = pacoh.fit(TASKS, "last-value")
     for order in ([0, 1, 2], [1, 0, 2], [2, 0, 1]):
         predictive = model.adapt(x[order], y[order])(x)
@@ -58,3 +58,17 @@ def test_pooled_ridge_is_least_squares_over_all_points():
 def test_a_large_penalty_leaves_the_mean():
     mean = np.concatenate([y for _, y in TASKS]).mean()
     np.testing.assert_allclose(pacoh.fit(TASKS, "pooled-ridge", penalty=1e9).adapt()(TASKS[0][0]).mean, mean, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "message"),
+    [
+        ("last-value", {"share": 1.5}, "share is a number between 0 and 1"),
+        ("last-value", {"lag": "minus1"}, "0 to 1; got 'minus1'"),
+        ("context-mean", {"keep": -0.1}, "keep is a number between 0 and 1"),
+        ("pooled-ridge", {"penalty": 0}, "penalty of a ridge is a positive number"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(method, settings, message):
+    with pytest.raises(PacohError, match=message):
+        pacoh.fit(TASKS, method, **settings)

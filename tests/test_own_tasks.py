@@ -2,6 +2,8 @@
 
 import csv
 import json
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -140,3 +142,12 @@ def test_fit_takes_labels_and_categories_of_plain_tasks():
     assert model.card["inputs"] == ["x0=a", "x0=b", "x1"]
     with pytest.raises(PacohError, match="no column 'x7'"):
         pacoh.fit(tasks, "pooled-ridge", categorical=["x7"])
+
+
+def test_on_the_command_line_a_warning_is_one_line(tmp_path):
+    pacoh.fit(TASKS, "context-mean").save(tmp_path / "model")
+    (tmp_path / "q.csv").write_text("x0\n10\n9000\n")
+    command = [sys.executable, "-m", "pacoh", "predict", tmp_path / "model", "--query", tmp_path / "q.csv"]
+    reply = subprocess.run([*command, "--out", tmp_path / "p.csv"], capture_output=True, text=True, check=True)
+    assert reply.stderr.startswith("pacoh: 1 of 2 queries are far outside")
+    assert reply.stderr.count("\n") == 1

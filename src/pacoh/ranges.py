@@ -30,9 +30,9 @@ class Ranges:
 
     def warn(self, x: np.ndarray, stacklevel: int = 3) -> None:
         """One PacohWarning if some rows of x are far outside; it names the input that is farthest."""
-        beyond = np.maximum(self.least - x, x - self.most) / self.margin
-        if not len(x) or beyond.max() <= 1:
+        if ((x >= self.least - self.margin) & (x <= self.most + self.margin)).all():
             return
+        beyond = np.maximum(self.least - x, x - self.most) / self.margin
         row, column = np.unravel_index(beyond.argmax(), beyond.shape)
         count = int((beyond > 1).any(1).sum())
         warnings.warn(

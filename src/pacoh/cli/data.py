@@ -41,9 +41,17 @@ def list_(as_json: Json = False) -> None:
 @app.command()
 def fetch(names: Names = None) -> None:
     """Downloads what is missing and can be, checks it, and says where it is."""
+    from pacoh.errors import PacohError
+
+    failed = []
     for one in _sources(names, lambda one: all(file.url is not None for file in one.files)):
-        for path in one.fetch():
-            typer.echo(path)
+        try:
+            for path in one.fetch():
+                typer.echo(path)
+        except PacohError as error:
+            failed.append(str(error))
+    if failed:
+        raise PacohError(" ".join(failed))
 
 
 @app.command()

@@ -74,6 +74,11 @@ class PlaneModel(AbstractMetaModel):
         return self.plane
 
 
+def _check_share(name: str, value: float) -> None:
+    if not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise PacohError(f"The setting {name} is a number between 0 and 1; got {value!r}.")
+
+
 class LastValue(AbstractMetaLearner):
     """The last value of a context carried forward.
 
@@ -85,6 +90,10 @@ class LastValue(AbstractMetaLearner):
     keep: float = eqx.field(static=True, default=1.0)
     lag: int | None = eqx.field(static=True, default=None)
 
+    def __check_init__(self):
+        _check_share("share", self.share)
+        _check_share("keep", self.keep)
+
     def fit(
         self, tasks: Dataset, key: Key, valid: Task | None = None, budget: Budget | None = None
     ) -> ContextModel | PlaneModel:
@@ -93,8 +102,8 @@ class LastValue(AbstractMetaLearner):
         if self.lag is None:
             return ContextModel(self.share, self.keep)
         d = tasks.x.shape[-1]
-        if not -d <= self.lag < d:
-            raise PacohError(f"The lag is the number of an input column, 0 to {d - 1}; got {self.lag}.")
+        if not isinstance(self.lag, int) or not -d <= self.lag < d:
+            raise PacohError(f"The lag is the number of an input column, 0 to {d - 1}; got {self.lag!r}.")
         slope = np.eye(d)[self.lag]
         return PlaneModel(Plane(jnp.zeros(()), jnp.asarray(slope, tasks.x.dtype)))
 
@@ -103,6 +112,9 @@ class ContextMean(AbstractMetaLearner):
     """The mean of a context; `keep` below 1 shrinks it towards the meta-train mean."""
 
     keep: float = eqx.field(static=True, default=1.0)
+
+    def __check_init__(self):
+        _check_share("keep", self.keep)
 
     def fit(self, tasks: Dataset, key: Key, valid: Task | None = None, budget: Budget | None = None) -> ContextModel:
         """Learns nothing."""
@@ -114,6 +126,10 @@ class PooledRidge(AbstractMetaLearner):
     """argmin_w sum (y - w . x - b)^2 + penalty |w|^2 over the points of all tasks: one plane, no adaptation."""
 
     penalty: float = eqx.field(static=True, default=1e-3)
+
+    def __check_init__(self):
+        if not isinstance(self.penalty, int | float) or not 0 < self.penalty < float("inf"):
+            raise PacohError(f"The penalty of a ridge is a positive number; got {self.penalty!r}.")
 
     def fit(self, tasks: Dataset, key: Key, valid: Task | None = None, budget: Budget | None = None) -> PlaneModel:
         """The normal equations in float64: lagged inputs are nearly collinear."""
