@@ -119,7 +119,7 @@ def _not_finite(found: np.ndarray, table: Table, columns: tuple[str, ...]) -> Pa
         (
             np.isnan(found),
             "the value is missing (NaN)",
-            "Drop such rows, fill them in (with the column's mean, say), or leave the column out",
+            "Drop such rows, fill them in, or leave the column out",
         ),
         (np.isinf(found), "the value is infinite", "Drop these rows, or cap the values"),
         (np.abs(found) > LARGEST, f"the value is larger than {LARGEST:.0e}", "Pass the column in other units"),

@@ -171,23 +171,12 @@ def read_points(
     return x if table.y is None else (x, codec.targets(table))
 
 
-def read_csv(
-    path: str | Path, *, targets: bool, d: int | None = None, codec: Codec | None = None, target: str | None = None
-) -> Any:
-    """The points of one task from its own CSV file, checked and encoded: (X, y), or without `targets` X alone."""
-    table = csv_table(path, targets=targets, d=d, codec=codec, target=target)
-    return read_points(table, table.y if targets else None, name=table.name, d=d, codec=codec)
-
-
-def csv_table(
-    path: str | Path, *, targets: bool, d: int | None = None, codec: Codec | None = None, target: str | None = None
-) -> Table:
-    """The points of one task as its CSV file has them, to be encoded by whoever takes them.
+def csv_table(path: str | Path, codec: Codec, *, targets: bool, target: str | None = None) -> Table:
+    """The points of one task as its own CSV file has them: `adapt` and predictors take it and encode it by `codec`.
 
     A file of queries may still have the target column, under its name (`target`, or y): it is left out.
     """
     sheet = files.sheet(Path(os.path.expanduser(path)))
-    codec = codec or Codec(default_columns(len(sheet.cells) - targets if d is None else d))
     roles = files.Roles(target=target, text=frozenset(dict(codec.levels)), labels=codec.classes is not None)
     spare = target or "y"
     known = sheet.columns is not None and spare in sheet.columns and spare not in codec.columns
@@ -281,7 +270,7 @@ def _pair(name: str, entry: Any) -> Table:
 
 def _shaped(table: Table, least: int = 1) -> Table:
     """The table with X of shape (m, d) and y of shape (m,), its cells not looked at yet."""
-    if isinstance(table.x, Table):  # read_csv has made it one
+    if isinstance(table.x, Table):  # csv_table has made it one
         table = replace(table.x, y=table.y)
     elif _is_frame(table.x):
         table = replace(files.frame(table.x).table(table.name, files.Roles(), None), y=table.y)

@@ -138,8 +138,8 @@ def predict(
 
     prepare_jax()
     loaded = api.load(model)
-    known = None if context is None else csv_table(context, targets=True, codec=loaded.codec, target=target)
-    asked = csv_table(query, targets=False, codec=loaded.codec, target=target)
+    known = None if context is None else csv_table(context, loaded.codec, targets=True, target=target)
+    asked = csv_table(query, loaded.codec, targets=False, target=target)
     predictive = loaded.adapt(known, None if known is None else known.y, seed=seed)(asked)
     columns: dict[str, Any] = {"mean": predictive.mean}
     if isinstance(predictive, AbstractDistribution):
