@@ -89,6 +89,14 @@ def test_an_oracle_is_fitted_and_evaluated_on_its_environment(call, tmp_path):
     assert scores["coverage_90"] == pytest.approx(0.9, abs=0.05)
 
 
+def test_settings_of_an_environment_follow_a_colon(call, tmp_path):
+    reply = call("fit", "sinusoid:n=3,m=4", "--method", "context-mean", "--out", tmp_path / "m", "--json")
+    assert json.loads(reply.out)["points"] == {"least": 4, "most": 4, "in_all": 12}
+    reply = call("evaluate", tmp_path / "m", "sinusoid:tests=7", "--json")
+    assert json.loads(reply.out)["tasks"] == 7
+    assert "settings of sinusoid do not fit" in call("evaluate", tmp_path / "m", "sinusoid:points=7").err
+
+
 def test_predict_writes_a_row_a_query(call, home, model):
     out = home / "predictions.csv"
     arguments = ("--context", home / "context.csv", "--query", home / "query.csv", "--out", out)

@@ -17,13 +17,12 @@ def describe(
     as_json: Json = False,
 ) -> None:
     """Counts tasks, points, ranges, gaps and columns that say nothing, and names tasks unlike the others."""
-    from pacoh import registry
-    from pacoh.cli.models import tasks_path
+    from pacoh.cli.models import environment_of, tasks_path
     from pacoh.cli.output import show, show_table
     from pacoh.describe import describe as look
 
-    known = source in registry.ENVIRONMENTS
-    tasks = registry.environment(source).draw(draw).train if known else tasks_path(source)
+    environment = environment_of(source)
+    tasks = tasks_path(source) if environment is None else environment.draw(draw).train
     found = look(tasks, task=task, target=target)
     if out is not None:
         found.draw(out)

@@ -7,7 +7,10 @@ import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Source = Annotated[
-    str, typer.Argument(help="An environment's name, or your tasks: a folder of CSVs, a CSV, NPZ or Parquet file.")
+    str,
+    typer.Argument(
+        help="An environment (sinusoid, omniglot:shots=5), or a folder of CSVs, a CSV, NPZ or Parquet file."
+    ),
 ]
 DrawOption = Annotated[int, typer.Option(help="Which draw of the environment's data.")]
 TaskColumn = Annotated[str | None, typer.Option("--task", help="The column that names the task.")]
@@ -74,11 +77,12 @@ def fit(
     chosen = _settings(settings or [])
     resume = checkpoint or out.with_name(out.name + ".checkpoint")
     if method == "oracle":
-        if source not in registry.ENVIRONMENTS:
+        environment = environment_of(source)
+        if environment is None:
             from pacoh.errors import PacohError
 
             raise PacohError(f"Only environments have an oracle ({', '.join(registry.ENVIRONMENTS)}); got {source!r}.")
-        model = api.fit_oracle(registry.environment(source), draw)
+        model = api.fit_oracle(environment, draw)
     else:
         if method not in registry.METHODS:
             registry.learner(method, registry.Shape(2, 1, 1))  # the error that lists the methods
@@ -174,23 +178,33 @@ def _settings(pairs: list[str]) -> dict[str, Any]:
     return settings
 
 
+def environment_of(source: str) -> Any:
+    """The environment that a source names, its settings after a colon (omniglot:shots=5); None for own tasks."""
+    from pacoh import registry
+
+    name, _, settings = source.partition(":")
+    if name not in registry.ENVIRONMENTS:
+        return None
+    return registry.environment(name, **_settings(settings.split(",") if settings else []))
+
+
 def train_tasks(source: str, draw: int, task: str | None, target: str | None, codec: Any = None, **reading: Any) -> Any:
     """The meta-train tasks that a source names; with `codec`, encoded as those of a model."""
-    from pacoh import registry
     from pacoh.reading import read
 
-    if source in registry.ENVIRONMENTS:
-        return registry.environment(source).draw(draw).train
+    environment = environment_of(source)
+    if environment is not None:
+        return environment.draw(draw).train
     return read(tasks_path(source), task=task, target=target, codec=codec, **reading)
 
 
 def _test_tasks(model: Any, source: str, draw: int, task: str | None, target: str | None, context: str | None) -> Any:
-    from pacoh import registry
     from pacoh.errors import PacohError
     from pacoh.reading import context_amount, read
 
-    if source in registry.ENVIRONMENTS:
-        return registry.environment(source).draw(draw).test
+    environment = environment_of(source)
+    if environment is not None:
+        return environment.draw(draw).test
     if context is None:
         raise PacohError(
             "For your own tasks say which rows of each are context: --context N for the first N, --context 0.5 for a "
