@@ -30,8 +30,9 @@ def home(tmp_path, monkeypatch) -> Path:
 
 
 def any_size(monkeypatch, name: str) -> None:
-    """Lets the files of a source be smaller than the real ones."""
-    monkeypatch.setitem(SOURCES, name, replace(SOURCES[name], expected={}))
+    """Lets the files of a source be others than the real ones."""
+    files = tuple(replace(file, checksum=None) for file in SOURCES[name].files)
+    monkeypatch.setitem(SOURCES, name, replace(SOURCES[name], files=files, expected={}))
 
 
 @pytest.fixture
@@ -92,7 +93,8 @@ def test_a_missing_measurement_is_no_value(patients):
 
 
 @pytest.mark.parametrize("split", ["paper", "tables"])
-def test_a_berkeley_sensor_is_trained_or_tested_on_and_its_rows_are_where_the_split_says(home, split):
+def test_a_berkeley_sensor_is_trained_or_tested_on_and_its_rows_are_where_the_split_says(home, monkeypatch, split):
+    any_size(monkeypatch, "berkeley")
     matrix = cases.berkeley(home / "berkeley" / "berkeley_data.mat")
     draw = Berkeley(split).draw(29)
     assert (len(draw.train), set(draw.train.sizes)) == (36, {288})
@@ -115,7 +117,8 @@ def test_a_berkeley_row_is_ten_minutes_in_order_and_the_next_one():
     np.testing.assert_allclose(x[3, 10], 40 / 1441)
 
 
-def test_the_berkeley_outlier_is_gone(home):
+def test_the_berkeley_outlier_is_gone(home, monkeypatch):
+    any_size(monkeypatch, "berkeley")
     matrix = cases.berkeley(home / "berkeley" / "berkeley_data.mat")
     patched = SOURCES["berkeley"].load()["temperature"]
     assert patched[4278, 6] == pytest.approx((matrix[4277, 6] + matrix[4279, 6]) / 2)
@@ -123,10 +126,48 @@ def test_the_berkeley_outlier_is_gone(home):
 
 
 @pytest.mark.parametrize("minutes", [7204, 100])
-def test_a_berkeley_file_of_another_shape_is_refused(home, minutes):
+def test_a_berkeley_file_of_another_shape_is_refused(home, monkeypatch, minutes):
+    expected = SOURCES["berkeley"].expected
+    any_size(monkeypatch, "berkeley")
+    monkeypatch.setitem(SOURCES, "berkeley", replace(SOURCES["berkeley"], expected=expected))
     cases.berkeley(home / "berkeley" / "berkeley_data.mat", minutes=minutes)
     with pytest.raises(PacohError, match="7205"):
         Berkeley().draw(29)
+
+
+@pytest.mark.parametrize(("name", "make"), [("berkeley", cases.berkeley), ("mhc", cases.mhc)])
+def test_a_file_of_the_right_shape_with_other_numbers_is_refused(home, name, make):
+    make(home / name / SOURCES[name].files[0].name)
+    with pytest.raises(PacohError, match=r"has another checksum than .* get it from"):
+        SOURCES[name].load()
+
+
+def damaged(content: bytes, kind: int, random: np.random.Generator) -> bytes:
+    """Cut somewhere, or with some bytes changed."""
+    if kind % 2:
+        return content[: random.integers(len(content))]
+    changed = bytearray(content)
+    for place in random.integers(min(len(content), 3000), size=20):
+        changed[place] = random.integers(256)
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_damaged_files_end_in_a_sentence(home, name):
+    makes = {
+        "physionet2012": lambda folder: cases.physionet(folder / "set-a.tar.gz", 10),
+        "berkeley": lambda folder: cases.berkeley(folder / "berkeley_data.mat"),
+        "mhc": lambda folder: cases.mhc(folder / "iedb_benchmark.mat"),
+        "omniglot": lambda folder: cases.omniglot(folder, letters=5, background=1, evaluation=1),
+        "swissfel": lambda folder: cases.swissfel(folder, points=50),
+    }
+    makes[name](home / name)
+    path = home / name / SOURCES[name].files[0].name
+    whole, random = path.read_bytes(), np.random.default_rng(0)
+    for kind in range(16):
+        path.write_bytes(damaged(whole, kind, random))
+        with pytest.raises(PacohError, match="get it"):
+            SOURCES[name].load()
 
 
 def test_splits_that_there_are_not_are_refused():
@@ -191,7 +232,8 @@ def test_the_published_alphabets_are_those_of_its_shuffle(letters):
     assert Omniglot().draw(1).train.names != tuple(names[:30])
 
 
-def test_alleles_to_train_and_to_test_differ_and_the_published_sizes_come_out(home):
+def test_alleles_to_train_and_to_test_differ_and_the_published_sizes_come_out(home, monkeypatch):
+    any_size(monkeypatch, "mhc")
     cases.mhc(home / "mhc" / "iedb_benchmark.mat")
     draw = MHC().draw(29)
     assert draw.train.sizes == (1447, 1443, 3089, 104, 197)

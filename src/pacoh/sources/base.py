@@ -20,7 +20,8 @@ Arrays = Mapping[str, np.ndarray]
 class File:
     """One file: its name under the source's folder, and where it is to be had.
 
-    `checksum` (sha256:... or md5:...) is that of the public source; a file put there by hand may be packed anew.
+    `checksum` (sha256:... or md5:...) is that of the public source. An archive put there by hand may be packed anew; a
+    file that cannot be downloaded and has a checksum must be that very file, since damaged ones crash their readers.
     """
 
     name: str
@@ -71,8 +72,19 @@ class Source:
         return facts | ({"checksum": "that of the public source"} if all(known) else {})
 
     def _checked(self, paths: Sequence[Path]) -> dict[str, np.ndarray]:
-        arrays = self.parse(paths)
-        facts = self.facts(arrays)
+        for path, file in zip(paths, self.files, strict=True):
+            if file.url is None and file.checksum is not None and not checksum(path, file.checksum):
+                raise PacohError(f"{path} has another checksum than {self.title}: remove it. {self._remedy(file)}")
+        try:
+            arrays = self.parse(paths)
+            facts = self.facts(arrays)
+        except PacohError:
+            raise
+        except Exception as error:  # readers of other formats meet damaged files with errors of every kind
+            raise PacohError(
+                f"{', '.join(map(str, paths))} cannot be read ({error}). Remove it, then get it from "
+                f"{self.files[0].where}."
+            ) from error
         for fact, value in self.expected.items():
             if facts.get(fact) != value:
                 raise PacohError(

@@ -14,18 +14,17 @@ def parse(paths: Sequence[Path]) -> dict[str, np.ndarray]:
     """`x` (peptides, 45), `y` = log10(500 / IC50), `allele` (ids) and `names` of the alleles."""
     import scipy.io
 
-    try:
-        content = scipy.io.loadmat(paths[0])
-        arrays = {
-            "x": np.array(content["examples"], np.float64).T,
-            "y": np.array(content["labels"], np.float64).ravel(),
-            "allele": np.array(content["contexts"]).ravel().astype(np.int64),
-            "names": np.array([str(name).strip() for name in np.ravel(content["MHC_alleles"])], np.str_),
-        }
-    except (OSError, ValueError, KeyError, TypeError, NotImplementedError) as error:
-        raise PacohError(
-            f"{paths[0]} is no MATLAB file with examples, labels, contexts and MHC_alleles ({error}): get it again."
-        ) from None
+    content = scipy.io.loadmat(paths[0])
+    names = [str(name).strip() for name in np.ravel(content["MHC_alleles"])]
+    ids = np.array(content["contexts"], np.float64).ravel()
+    if not np.isin(ids, np.arange(len(names))).all():
+        raise PacohError(f"{paths[0]}: contexts are numbers of alleles, 0 to {len(names) - 1}: get it again.")
+    arrays = {
+        "x": np.array(content["examples"], np.float64).T,
+        "y": np.array(content["labels"], np.float64).ravel(),
+        "allele": ids.astype(np.int64),
+        "names": np.array(names, np.str_),
+    }
     if arrays["x"].ndim != 2 or len({len(arrays[key]) for key in ("x", "y", "allele")}) != 1:
         raise PacohError(f"{paths[0]}: examples, labels and contexts differ in length: get it again.")
     return arrays
@@ -37,7 +36,7 @@ def facts(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
     names = arrays["names"]
     return {
         "inputs": arrays["x"].shape[1],
-        "sizes": {str(names[i]) if i < len(names) else str(i): int(c) for i, c in zip(ids, counts, strict=True)},
+        "sizes": {str(names[i]): int(count) for i, count in zip(ids, counts, strict=True)},
         "all finite": bool(np.isfinite(arrays["x"]).all() and np.isfinite(arrays["y"]).all()),
     }
 
@@ -50,6 +49,7 @@ MHC = Source(
         File(
             "iedb_benchmark.mat",
             where="the authors of the PACOH paper (raw affinities are at http://tools.iedb.org)",
+            checksum="sha256:8e87311f5ac5d627e932f04a116281e6ca48f0a34233e328f3a62cf556aa490f",
         ),
     ),
     parse=parse,
