@@ -42,6 +42,15 @@ def test_missing_values_are_counted_by_column_and_task_and_change_no_range():
     assert "3 cells missing, in 2 tasks (t3, t5)" in found.notes()[0]
 
 
+def test_infinite_values_are_counted_and_said():
+    tasks = alike()
+    tasks["t3"][0][2, 1] = np.inf
+    found = describe(tasks)
+    assert found.inputs[1].infinite == 1
+    assert np.isfinite(found.inputs[1].most)
+    assert "'x1' has 1 infinite value" in found.notes()[0]
+
+
 def test_alike_tasks_are_seldom_called_odd():
     assert sum(bool(describe(alike(seed)).odd) for seed in range(40)) <= 2
 

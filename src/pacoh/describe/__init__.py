@@ -60,6 +60,11 @@ class Description:
                 f"{counted(cells, 'cell')} missing, in {counted(len(self.gaps), 'task')} ({listed(list(self.gaps))}): "
                 "drop such rows, fill them in, or leave the column out."
             )
+        said += [
+            f"{one.name!r} has {counted(one.infinite, 'infinite value')}: drop these rows, or cap the values."
+            for one in (*self.inputs, self.target)
+            if one.infinite
+        ]
         constant = [one for one in (*self.inputs, self.target) if one.constant]
         if len(constant) > 5:
             said.append(f"Nearly constant: {listed([one.name for one in constant])}.")
@@ -133,5 +138,7 @@ def _numbers(tables: Any, inputs: tuple[Column, ...], only_telling: bool = False
 
 def _gaps(table: Table) -> int:
     """How many cells of a task are missing."""
-    cells = np.column_stack([table.x.astype(object), np.asarray(table.y, object)])
-    return sum(missing(cell) for cell in cells.ravel())
+    parts = (np.asarray(table.x), np.asarray(table.y))
+    plain = [part for part in parts if part.dtype.kind in "biuf"]
+    other = [part for part in parts if part.dtype.kind not in "biuf"]
+    return sum(int(np.isnan(part).sum()) for part in plain) + sum(missing(cell) for part in other for cell in part.flat)

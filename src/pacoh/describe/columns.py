@@ -13,6 +13,7 @@ ALIKE = 0.99
 """A column in which this share of the values is one and the same is nearly constant."""
 NARROW = 1e-9
 """So is one whose spread is this small beside its values."""
+_EMPTY = "it has no values at all"
 
 
 @dataclass(frozen=True)
@@ -55,26 +56,24 @@ def column(name: str, parts: Sequence[np.ndarray]) -> Column:
     if any(part is None for part in numbers):
         cells: list[Any] = [cell for part in parts for cell in part.tolist()]
         there = [str(cell) for cell in cells if not missing(cell)]
-        gaps = len(cells) - len(there)
-        return Column(name, "text", len(cells), gaps, len(set(there)), constant=_alike(there))
+        counted = Counter(there).most_common()
+        constant = _alike(len(there), *counted[0]) if counted else _EMPTY
+        return Column(name, "text", len(cells), len(cells) - len(there), len(counted), constant=constant)
     pooled = np.concatenate([part for part in numbers if part is not None])
     finite = pooled[np.isfinite(pooled)]
     gaps, infinite = int(np.isnan(pooled).sum()), int(np.isinf(pooled).sum())
     if not len(finite):
-        return Column(name, "number", len(pooled), gaps, 0, infinite=infinite, constant="it has no values at all")
+        return Column(name, "number", len(pooled), gaps, 0, infinite=infinite, constant=_EMPTY)
     spread = float(finite.std())
     narrow = spread <= NARROW * np.abs(finite).max()
-    constant = "it is constant" if narrow else _alike(finite.tolist())
+    values, counts = np.unique(finite, return_counts=True)
+    constant = "it is constant" if narrow else _alike(len(finite), values[counts.argmax()], int(counts.max()))
     least, most, mean = float(finite.min()), float(finite.max()), float(finite.mean())
-    distinct = len(np.unique(finite))
-    return Column(name, "number", len(pooled), gaps, distinct, least, most, mean, spread, infinite, constant)
+    return Column(name, "number", len(pooled), gaps, len(values), least, most, mean, spread, infinite, constant)
 
 
-def _alike(values: list) -> str | None:
-    """Why a column of these values is nearly constant; None where it is not."""
-    if not values:
-        return "it has no values at all"
-    value, count = Counter(values).most_common(1)[0]
-    if count == len(values):
+def _alike(values: int, most: Any, count: int) -> str | None:
+    """Why a column with `count` of its values being `most` is nearly constant; None where it is not."""
+    if count == values:
         return "it is constant"
-    return f"{count} of {len(values)} values are {value}" if count >= ALIKE * len(values) else None
+    return f"{count} of {values} values are {most}" if count >= ALIKE * values else None

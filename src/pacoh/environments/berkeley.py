@@ -19,7 +19,8 @@ class Berkeley(AbstractEnvironment):
     """Berkeley-Sensor: temperature a minute ahead from ten lags and the time of day; a sensor a task.
 
     The draw shuffles the 46 sensors: 36 to train, 10 to test. In the split `paper` context and query are later days
-    than the meta-train rows; in `tables` the context shares a day with them. There are no validation tasks.
+    than the meta-train rows; in `tables` the context shares a day with them. There are no validation tasks. The last
+    reading is input 9 (`minus1`): the method `last-value` with lag=9 predicts it.
     """
 
     split: str = eqx.field(static=True, default="paper")
