@@ -344,3 +344,18 @@ def test_names_of_environments_are_there_without_the_libraries_that_read_their_f
     # matplotlib and scipy are the core's own; what counts is the extra `data`
     reply = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
     assert reply.stdout.strip() == ""
+
+
+@pytest.mark.parametrize("name", ["swissfel", "physionet-gcs", "physionet-hct", "berkeley", "omniglot", "mhc"])
+def test_an_environment_without_data_and_network_ends_in_one_sentence(call, monkeypatch, name):
+    import requests
+
+    def no_network(*args, **kwargs):
+        raise requests.ConnectionError("no route")
+
+    monkeypatch.setattr(requests, "get", no_network)
+    reply = call("describe", name)
+    assert (reply.code, reply.out) == (2, "")
+    assert reply.err.count("\n") == 1
+    assert ": get it from " in reply.err
+    assert not cache_folder().exists() or not list(cache_folder().rglob("*.*"))

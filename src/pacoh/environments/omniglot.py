@@ -1,6 +1,6 @@
 """Omniglot: five letters of one alphabet to tell apart, from two or five drawings of each."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import equinox as eqx
 import numpy as np
@@ -71,7 +71,9 @@ class Omniglot(AbstractEnvironment):
                 tasks[f"{name} {i + 1}" if self.each > 1 else name] = chosen
         return tasks
 
-    def _tasks(self, arrays, groups: dict[str, np.ndarray], chosen: list[np.ndarray]) -> Tasks:
+    def _tasks(
+        self, arrays: Mapping[str, np.ndarray], groups: dict[str, np.ndarray], chosen: list[np.ndarray]
+    ) -> Tasks:
         """Tasks of the chosen drawings: `chosen` has one entry for each letter of each task."""
         first = np.searchsorted(arrays["letter"], np.arange(len(arrays["alphabet"])))
         pixels = arrays["ink"].reshape(len(arrays["ink"]), -1)
