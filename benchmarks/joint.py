@@ -66,7 +66,9 @@ def run(job: dict) -> dict:
         settings = moved(rows, space, count, 0.25 / turn, seed) if turn else draw_settings(space, count, seed)
         results = [place.scores(job, settings) for place in places]
         for i, setting in enumerate(settings):
-            lost, ratio = ({p.name: r[k][i].round(4).tolist() for p, r in zip(places, results, strict=True)} for k in (0, 1))
+            lost, ratio = (
+                {p.name: r[k][i].round(4).tolist() for p, r in zip(places, results, strict=True)} for k in (0, 1)
+            )
             rows.append({"setting": setting, "lost": lost, "ratio": ratio})
         rows.sort(key=lambda row: np.mean([np.mean(values) for values in row["lost"].values()]))
         print(turn, round(time.time() - began, 1), lines({"job": job, "rows": rows, "seconds": 0})[1], flush=True)

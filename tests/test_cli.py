@@ -89,14 +89,24 @@ def test_an_oracle_is_fitted_and_evaluated_on_its_environment(call, tmp_path):
     assert scores["coverage_90"] == pytest.approx(0.9, abs=0.05)
 
 
+def test_settings_of_an_environment_follow_a_colon(call, tmp_path):
+    reply = call("fit", "sinusoid:n=3,m=4", "--method", "context-mean", "--out", tmp_path / "m", "--json")
+    assert json.loads(reply.out)["points"] == {"least": 4, "most": 4, "in_all": 12}
+    reply = call("evaluate", tmp_path / "m", "sinusoid:tests=7", "--json")
+    assert json.loads(reply.out)["tasks"] == 7
+    assert "settings of sinusoid do not fit" in call("evaluate", tmp_path / "m", "sinusoid:points=7").err
+
+
 def test_predict_writes_a_row_a_query(call, home, model):
     out = home / "predictions.csv"
     arguments = ("--context", home / "context.csv", "--query", home / "query.csv", "--out", out)
     assert call("predict", model, *arguments).code == 0
     with out.open() as file:
         rows = list(csv.DictReader(file))
-    assert [*rows[0]] == ["mean", "std", "q05", "q50", "q95"]
+    assert [*rows[0]] == ["u0", "mean", "std", "q05", "q50", "q95"]
     table = np.array([[float(value) for value in row.values()] for row in rows])
+    np.testing.assert_allclose(table[:, 0], np.linspace(-2, 2, 5))
+    table = table[:, 1:]
     assert table.shape == (5, 5)
     assert (table[:, 2] < table[:, 3]).all()
     assert (table[:, 3] < table[:, 4]).all()
@@ -114,7 +124,7 @@ def test_predict_without_a_context_is_the_prior(call, home, model):
     from pacoh import api
 
     prior = api.load(model).adapt()(np.linspace(-2, 2, 5)).mean
-    np.testing.assert_allclose(np.loadtxt(out, delimiter=",", skiprows=1)[:, 0], prior, rtol=1e-6)
+    np.testing.assert_allclose(np.loadtxt(out, delimiter=",", skiprows=1)[:, 1], prior, rtol=1e-6)
 
 
 def test_info_says_how_a_model_was_made(call, model):

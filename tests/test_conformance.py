@@ -20,6 +20,9 @@ SMALL = {
     "pacoh-gp-svgd": NETWORK | {"particles": 3},
     "pacoh-gp-nuts": {"draws": 3, "warmup": 10, "thin": 1},
     "pacoh-gp-vi": NETWORK | {"samples": 2, "predict": 3},
+    "last-value": {},
+    "context-mean": {},
+    "pooled-ridge": {},
 }
 SLOW = ("dkl-gp", "pacoh-gp-nuts")  # they compile for half a minute each
 ORACLES = {"sinusoid": 1, "cauchy": 2}

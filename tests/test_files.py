@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pacoh.encoding import Codec
 from pacoh.errors import PacohError
 from pacoh.files import natural
-from pacoh.reading import read, read_csv
+from pacoh.reading import csv_table, read, read_points
 
 IN_FOLDER = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -340,13 +340,18 @@ def test_lists_and_plain_files_need_no_pandas(tmp_path, monkeypatch):
 def test_the_points_of_one_file_fit_the_model_or_say_why_not(tmp_path):
     folder(tmp_path, c="u,v,y\n1,2,3\n", q="v,u\n2,1\n", none="u,v,y\n")
     codec = Codec(("u", "v"))
-    x, y = read_csv(tmp_path / "c.csv", targets=True, codec=codec)
+
+    def points(file, codec, targets=True):
+        table = csv_table(tmp_path / file, codec, targets=targets)
+        return read_points(table, table.y if targets else None, codec=codec)
+
+    x, y = points("c.csv", codec)
     np.testing.assert_array_equal(x, [[1.0, 2.0]])
     np.testing.assert_array_equal(y, [3.0])
     for file in ("q.csv", "c.csv"):
-        np.testing.assert_array_equal(read_csv(tmp_path / file, targets=False, codec=codec), x)
-    assert read_csv(tmp_path / "none.csv", targets=True, codec=codec)[0].shape == (0, 2)
-    with pytest.raises(PacohError, match="Task 'c' has 2 input columns, expected 3"):
-        read_csv(tmp_path / "c.csv", targets=True, d=3)
+        np.testing.assert_array_equal(points(file, codec, targets=False), x)
+    assert points("none.csv", codec)[0].shape == (0, 2)
+    with pytest.raises(PacohError, match="Task 'c' has no input column 'a'"):
+        points("c.csv", Codec(("a", "b", "c")))
     with pytest.raises(PacohError, match=r"Task 'absent': absent.csv could not be read"):
-        read_csv(tmp_path / "absent.csv", targets=True, d=3)
+        points("absent.csv", codec)

@@ -10,7 +10,7 @@ import pytest
 
 import pacoh
 from pacoh import registry
-from pacoh.environments import Sinusoid
+from pacoh.environments import Sinusoid, SwissFELStandIn
 from pacoh.environments.base import named
 from pacoh.errors import PacohError, PacohWarning
 from pacoh.inference import Budget
@@ -58,6 +58,21 @@ def test_environment_folds_use_validation_tasks_only():
     valid, scale = environment.draw(7).valid, float(fold.y_scale[0])
     wanted = np.diff(valid.query.y[1]) / scale
     np.testing.assert_allclose(np.diff(np.asarray(fold.valid.query.y[0, 1, :5])), wanted, atol=1e-4)
+
+
+def test_without_validation_tasks_each_training_task_is_left_out_once_and_no_test_task_is_seen():
+    environment = SwissFELStandIn()
+    fold = environment_folds(environment, [3])
+    assert fold.train.mask.sum((1, 2)).tolist() == [800] * 5
+    assert fold.valid.context.mask.sum((1, 2)).tolist() == [100] * 5
+    train = environment.draw(3).train
+    scales = np.asarray(fold.y_scale)[:, None]
+    seen = np.concatenate([np.asarray(part.y[:, 0]) * scales for part in (fold.valid.context, fold.valid.query)], 1)
+    spans = sorted(float(np.ptp(y)) for y in train.y)
+    parts = [part.mask[:, 0] for part in (fold.valid.context, fold.valid.query)]
+    masks = np.concatenate([np.asarray(mask) for mask in parts], 1)
+    found = sorted(float(np.ptp(y[mask])) for y, mask in zip(seen, masks, strict=True))
+    np.testing.assert_allclose(found, spans, rtol=1e-4)
 
 
 def test_a_setting_that_cannot_learn_loses_and_the_record_says_what_was_tried():

@@ -8,16 +8,27 @@ def main() -> None:
     """Runs `pacoh`: bad input ends with exit code 2 and one sentence, never with a traceback."""
     for library in ("OPENBLAS", "MKL", "OMP"):
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+    import warnings
+
     import typer
 
     from pacoh.cli import app
-    from pacoh.errors import PacohError
+    from pacoh.errors import PacohError, PacohWarning
 
     if len(sys.argv) == 1:
         sys.argv.append("--help")
-    code, sentence = 0, ""
+    code, sentence, usual = 0, "", warnings.showwarning
+
+    def tell(message, category, *place) -> None:
+        if issubclass(category, PacohWarning):
+            print(f"pacoh: {message}", file=sys.stderr)
+        else:
+            usual(message, category, *place)
+
     try:
-        code = app(standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = tell
+            code = app(standalone_mode=False)
     except (PacohError, OSError) as error:
         code, sentence = 2, str(error)
     except (KeyboardInterrupt, typer.Abort):

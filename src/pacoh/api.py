@@ -21,6 +21,7 @@ from pacoh.inference.base import Budget, Trained
 from pacoh.learners.base import AbstractMetaLearner, AbstractMetaModel, AbstractTrainedLearner
 from pacoh.learners.compiled import Adaptation, Compiled, compiled
 from pacoh.predictive import AbstractPredictive, to_host
+from pacoh.ranges import Ranges
 from pacoh.reading import Split, Tasks, read, read_points
 from pacoh.tuning import Tune, choice
 from pacoh.types import Key
@@ -45,10 +46,13 @@ class Predictor:
     task: Adaptation
     units: Standardizer
     codec: Codec
+    ranges: Ranges | None = None
 
     def __call__(self, X: Any) -> AbstractPredictive:
         """The predictive distribution of y at the rows of X, in original units."""
         x = read_points(X, name="query", codec=self.codec)
+        if self.ranges is not None:
+            self.ranges.warn(x)
         asked = padded(self.units.inputs(x), np.zeros(len(x)))[0]
         return to_host(self.task.predict(asked), len(x), self.units.y_loc, self.units.y_scale)
 
@@ -71,11 +75,15 @@ class Model:
         else:
             x, y = read_points(X, [] if y is None else y, name="context", codec=codec)
         task = Adaptation(self._calls, self.meta, padded(*self.units(x, y)), _key(seed))
-        return Predictor(task, self.units, codec)
+        return Predictor(task, self.units, codec, self._ranges)
 
     @cached_property
     def _calls(self) -> Compiled:
         return compiled(self.meta)
+
+    @cached_property
+    def _ranges(self) -> Ranges | None:
+        return Ranges.of(self.codec.names, self.card["ranges"]) if "ranges" in self.card else None
 
     @cached_property
     def codec(self) -> Codec:
@@ -86,6 +94,8 @@ class Model:
         self, contexts: Sequence[Pair], queries: Sequence[np.ndarray], *, seed: int = 0
     ) -> AbstractPredictive:
         """Predictions for many tasks at once, in original units: a leading task axis, queries padded alike."""
+        if self._ranges is not None:
+            self._ranges.warn(np.concatenate(queries))
         keys = jax.random.split(jax.random.key(seed), len(contexts))
         context_size = bucket(max(len(x) for x, _ in contexts))
         query_size = bucket(max(len(x) for x in queries))
@@ -137,14 +147,17 @@ def fit(
     seed: int = 0,
     budget: Budget | None = None,
     tune: Tune | None = None,
+    classes: bool = False,
+    categorical: Sequence[str] | None = None,
     **settings: Any,
 ) -> Model:
     """Learns a prior from tasks: a list of (X, y), a dict by name, a DataFrame, a folder of CSVs or an NPZ file.
 
     `method` is a registered name (with its settings as keywords) or a learner of your own. `tune` first searches the
-    settings that are not given; the card then says what was chosen and why.
+    settings that are not given; the card then says what was chosen and why. `classes` says that the targets are labels,
+    `categorical` names inputs that are; `pacoh.read` has more ways to say what is what.
     """
-    known = read(tasks)
+    known = read(tasks, classes=classes, categorical=categorical)
     pairs = known.pairs()
     tuned: dict[str, Any] = {}
     if tune is not None:

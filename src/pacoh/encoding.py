@@ -116,7 +116,7 @@ def _number(cell: Any, table: Table, row: int, column: str) -> float:
 def _not_finite(found: np.ndarray, table: Table, columns: tuple[str, ...]) -> PacohError:
     """The error of the first cell that is missing, infinite or too large."""
     for bad, problem, remedy in (
-        (np.isnan(found), "the value is missing (NaN)", "Drop the rows with missing values, or fill them in"),
+        (np.isnan(found), "the value is missing (NaN)", "Drop such rows, fill them in, or leave the column out"),
         (np.isinf(found), "the value is infinite", "Drop these rows, or cap the values"),
         (np.abs(found) > LARGEST, f"the value is larger than {LARGEST:.0e}", "Pass the column in other units"),
     ):

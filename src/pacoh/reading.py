@@ -67,7 +67,7 @@ class Tasks:
         A whole number counts the rows, a number in (0, 1) is their share; without either, or with its name, the split
         column decides. Text that is a number counts as one.
         """
-        amount = _amount(context)
+        amount = context_amount(context)
         if isinstance(amount, str) or amount is None:
             if self.context is None or (amount is not None and amount != self.split_column):
                 raise PacohError(
@@ -101,7 +101,7 @@ class Split:
         return Task(self.context.stack(), self.query.stack())
 
 
-def _amount(context: Any) -> int | float | str | None:
+def context_amount(context: Any) -> int | float | str | None:
     """A split as a count, a share or the name of a column."""
     if isinstance(context, str):
         try:
@@ -140,7 +140,7 @@ def read(
     labelled = classes if codec is None else codec.classes is not None
     text = categorical or () if codec is None else [column for column, _ in codec.levels]
     roles = files.Roles(task, target, split_column, frozenset(text), labelled)
-    tables = [_shaped(table) for table in _tables(source, roles)]
+    tables = raw_tables(source, roles)
     _enough(tuple(table.name for table in tables), minimum)
     if codec is None:
         _same_inputs(tables)
@@ -171,21 +171,17 @@ def read_points(
     return x if table.y is None else (x, codec.targets(table))
 
 
-def read_csv(
-    path: str | Path, *, targets: bool, d: int | None = None, codec: Codec | None = None, target: str | None = None
-) -> Any:
-    """The points of one task from its own CSV file: (X, y), or without `targets` X alone.
+def csv_table(path: str | Path, codec: Codec, *, targets: bool, target: str | None = None) -> Table:
+    """The points of one task as its own CSV file has them: `adapt` and predictors take it and encode it by `codec`.
 
     A file of queries may still have the target column, under its name (`target`, or y): it is left out.
     """
     sheet = files.sheet(Path(os.path.expanduser(path)))
-    codec = codec or Codec(default_columns(len(sheet.cells) - targets if d is None else d))
     roles = files.Roles(target=target, text=frozenset(dict(codec.levels)), labels=codec.classes is not None)
     spare = target or "y"
     known = sheet.columns is not None and spare in sheet.columns and spare not in codec.columns
     position = sheet.last(roles) if targets else sheet.position(spare, "target") if known else None
-    table = sheet.table(Path(path).stem, roles, position)
-    return read_points(table, table.y if targets else None, name=table.name, codec=codec)
+    return sheet.table(Path(path).stem, roles, position)
 
 
 def _recheck(tasks: Tasks, minimum: int) -> Tasks:
@@ -238,6 +234,11 @@ def _context(table: Table, column: str) -> np.ndarray:
     return found
 
 
+def raw_tables(source: Any, roles: files.Roles) -> list[Table]:
+    """The tasks of any source in shape, their cells not looked at: with gaps and text as they came."""
+    return [_shaped(table) for table in _tables(source, roles)]
+
+
 def _tables(source: Any, roles: files.Roles) -> list[Table]:
     """The tasks of any source, not checked yet."""
     if isinstance(source, (str, Path)):
@@ -269,7 +270,7 @@ def _pair(name: str, entry: Any) -> Table:
 
 def _shaped(table: Table, least: int = 1) -> Table:
     """The table with X of shape (m, d) and y of shape (m,), its cells not looked at yet."""
-    if isinstance(table.x, Table):  # read_csv has made it one
+    if isinstance(table.x, Table):  # csv_table has made it one
         table = replace(table.x, y=table.y)
     elif _is_frame(table.x):
         table = replace(files.frame(table.x).table(table.name, files.Roles(), None), y=table.y)

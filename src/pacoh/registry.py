@@ -5,8 +5,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pacoh.environments.base import AbstractEnvironment
+from pacoh.environments.berkeley import Berkeley
 from pacoh.environments.cauchy import Cauchy
+from pacoh.environments.mhc import MHC
+from pacoh.environments.omniglot import Omniglot
+from pacoh.environments.physionet import gcs, hct
 from pacoh.environments.sinusoid import Sinusoid
+from pacoh.environments.swissfel import SwissFEL, SwissFELStandIn
 from pacoh.errors import PacohError
 from pacoh.inference.base import AbstractInference, Adam
 from pacoh.inference.map import MAP
@@ -15,6 +20,7 @@ from pacoh.inference.svgd import SVGD
 from pacoh.inference.vi import VI
 from pacoh.learners.base import AbstractMetaLearner
 from pacoh.learners.guard import Guard
+from pacoh.learners.naive import ContextMean, LastValue, PooledRidge
 from pacoh.learners.pacoh import PACOH
 from pacoh.learners.vanilla import Fixed, Vanilla
 from pacoh.priors.bnn import AbstractDrawnPrior, BNNPrior
@@ -287,9 +293,32 @@ METHODS: dict[str, Method] = {
         ),
         "a deep-kernel GP on each task alone",
     ),
+    "last-value": Method(
+        lambda _shape, **settings: LastValue(**settings),
+        "no learning: the context's value at its largest first input, or an input column (lag)",
+        distributional=False,
+    ),
+    "context-mean": Method(
+        lambda _shape, **settings: ContextMean(**settings), "no learning: the context's mean", distributional=False
+    ),
+    "pooled-ridge": Method(
+        lambda _shape, **settings: PooledRidge(**settings),
+        "one linear regression on the points of all tasks",
+        distributional=False,
+    ),
 }
 
-ENVIRONMENTS: dict[str, Callable[..., AbstractEnvironment]] = {"sinusoid": Sinusoid, "cauchy": Cauchy}
+ENVIRONMENTS: dict[str, Callable[..., AbstractEnvironment]] = {
+    "sinusoid": Sinusoid,
+    "cauchy": Cauchy,
+    "swissfel": SwissFEL,
+    "swissfel-sim": SwissFELStandIn,
+    "physionet-gcs": gcs,
+    "physionet-hct": hct,
+    "berkeley": Berkeley,
+    "omniglot": Omniglot,
+    "mhc": MHC,
+}
 
 
 _LEAST = {"layers": 0, "warmup": 0}  # whole numbers; those below start at 1

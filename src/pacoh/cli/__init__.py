@@ -2,7 +2,7 @@
 
 import typer
 
-from pacoh.cli import bound, certify, demo, models
+from pacoh.cli import bound, certify, data, demo, describe, models
 
 app = typer.Typer(
     help="Meta-learned priors: calibrated predictions from a handful of related data sets.",
@@ -16,5 +16,7 @@ app.command("fit")(models.fit)
 app.command("evaluate")(models.evaluate)
 app.command("predict")(models.predict)
 app.command("info")(models.info)
+app.command("describe")(describe.describe)
 app.command("certify")(certify.certify)
 app.add_typer(bound.app, name="bound", help="PAC-Bayes bounds and the case studies of the theory.")
+app.add_typer(data.app, name="data", help="Data of others: list, fetch, verify, path.")

@@ -7,12 +7,20 @@ import typer
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Source = Annotated[
-    str, typer.Argument(help="An environment's name, or your tasks: a folder of CSVs, a CSV, NPZ or Parquet file.")
+    str,
+    typer.Argument(
+        help="An environment (sinusoid, omniglot:shots=5), or a folder of CSVs, a CSV, NPZ or Parquet file."
+    ),
 ]
 DrawOption = Annotated[int, typer.Option(help="Which draw of the environment's data.")]
 TaskColumn = Annotated[str | None, typer.Option("--task", help="The column that names the task.")]
 TargetColumn = Annotated[
     str | None, typer.Option("--target", help="The column to predict (default: the last, or `y`).")
+]
+
+ClassesOption = Annotated[bool, typer.Option("--classes", help="The targets are class labels.")]
+CategoricalOption = Annotated[
+    str | None, typer.Option("--categorical", help="Input columns that hold categories, as a,b.")
 ]
 
 
@@ -39,6 +47,11 @@ def fit(
     draw: DrawOption = 29,
     task: TaskColumn = None,
     target: TargetColumn = None,
+    classes: ClassesOption = False,
+    categorical: CategoricalOption = None,
+    split: Annotated[
+        str | None, typer.Option(help="A column that marks context and query rows; it is no input.")
+    ] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="A setting of the method, as name=value.")] = None,
     guard: Annotated[
         bool | None,
@@ -72,19 +85,21 @@ def fit(
     chosen = _settings(settings or [])
     resume = checkpoint or out.with_name(out.name + ".checkpoint")
     if method == "oracle":
-        if source not in registry.ENVIRONMENTS:
+        environment = environment_of(source)
+        if environment is None:
             from pacoh.errors import PacohError
 
             raise PacohError(f"Only environments have an oracle ({', '.join(registry.ENVIRONMENTS)}); got {source!r}.")
         if tune is not None or tune_settings is not None:
             space(method, {})  # the error that lists what can be tuned
-        model = api.fit_oracle(registry.environment(source), draw)
+        model = api.fit_oracle(environment, draw)
     else:
         if method not in registry.METHODS:
             registry.learner(method, registry.Shape(2, 1, 1))  # the error that lists the methods
-        tasks = train_tasks(source, draw, task, target)
+        named = categorical.split(",") if categorical else None
+        tasks = train_tasks(source, draw, task, target, classes=classes, categorical=named, split_column=split)
         if guard or (guard is None and method.startswith("pacoh-gp")):
-            chosen = {"guard": True} | chosen
+            chosen.setdefault("guard", True)
         with progress_bar(method) as bar:
             search = tuning.asked(tune, tune_settings, source, draw, bar("tuning: log-likelihood"))
             budget = Budget(progress=bar("ln Q*"), checkpoint=resume)
@@ -102,7 +117,10 @@ def fit(
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A model file.")],
     source: Source,
-    context: Annotated[int | None, typer.Option(help="Own tasks: the first N rows of each are context.")] = None,
+    context: Annotated[
+        str | None,
+        typer.Option(help="Own tasks: the first N rows of each (5), a share of them (0.5), or a column that says."),
+    ] = None,
     draw: DrawOption = 29,
     seed: Annotated[int, typer.Option(help="Seed of the adaptation.")] = 0,
     task: TaskColumn = None,
@@ -131,25 +149,23 @@ def predict(
     target: TargetColumn = None,
     seed: Annotated[int, typer.Option(help="Seed of the adaptation.")] = 0,
 ) -> None:
-    """Predicts a new task: mean, std and the 5, 50 and 95 % quantiles at each row of the query."""
-    import numpy as np
-
+    """Predicts a new task: the query's columns, then mean, std and the 5, 50 and 95 % quantiles at each row."""
     from pacoh import api
     from pacoh.cli.output import prepare_jax
+    from pacoh.cli.predictions import write
     from pacoh.predictive import AbstractDistribution
-    from pacoh.reading import read_csv
+    from pacoh.reading import csv_table
 
     prepare_jax()
     loaded = api.load(model)
-    known = (None, None) if context is None else read_csv(context, targets=True, codec=loaded.codec, target=target)
-    asked = read_csv(query, targets=False, codec=loaded.codec, target=target)
-    predictive = loaded.adapt(*known, seed=seed)(asked)
+    known = None if context is None else csv_table(context, loaded.codec, targets=True, target=target)
+    asked = csv_table(query, loaded.codec, targets=False, target=target)
+    predictive = loaded.adapt(known, None if known is None else known.y, seed=seed)(asked)
     columns: dict[str, Any] = {"mean": predictive.mean}
     if isinstance(predictive, AbstractDistribution):
         columns |= {"std": predictive.std, **{f"q{p:02d}": predictive.quantile(p / 100) for p in (5, 50, 95)}}
-    rows = np.column_stack(list(columns.values()))
-    np.savetxt(out, rows, delimiter=",", header=",".join(columns), comments="", fmt="%.10g")
-    typer.echo(f"{len(rows)} predictions in {out}")
+    write(out, query, loaded.codec.columns, columns)
+    typer.echo(f"{len(asked.x)} predictions in {out}")
 
 
 def info(model: Annotated[Path, typer.Argument(help="A model file.")], as_json: Json = False) -> None:
@@ -178,31 +194,45 @@ def _settings(pairs: list[str]) -> dict[str, Any]:
     return settings
 
 
-def train_tasks(source: str, draw: int, task: str | None, target: str | None, codec: Any = None) -> Any:
+def environment_of(source: str) -> Any:
+    """The environment that a source names, its settings after a colon (omniglot:shots=5); None for own tasks."""
+    from pacoh import registry
+
+    name, _, settings = source.partition(":")
+    if name not in registry.ENVIRONMENTS:
+        return None
+    return registry.environment(name, **_settings(settings.split(",") if settings else []))
+
+
+def train_tasks(source: str, draw: int, task: str | None, target: str | None, codec: Any = None, **reading: Any) -> Any:
     """The meta-train tasks that a source names; with `codec`, encoded as those of a model."""
-    from pacoh import registry
     from pacoh.reading import read
 
-    if source in registry.ENVIRONMENTS:
-        return registry.environment(source).draw(draw).train
-    return read(_path(source), task=task, target=target, codec=codec)
+    environment = environment_of(source)
+    if environment is not None:
+        return environment.draw(draw).train
+    return read(tasks_path(source), task=task, target=target, codec=codec, **reading)
 
 
-def _test_tasks(model: Any, source: str, draw: int, task: str | None, target: str | None, context: int | None) -> Any:
-    from pacoh import registry
+def _test_tasks(model: Any, source: str, draw: int, task: str | None, target: str | None, context: str | None) -> Any:
     from pacoh.errors import PacohError
-    from pacoh.reading import read
+    from pacoh.reading import context_amount, read
 
-    if source in registry.ENVIRONMENTS:
-        return registry.environment(source).draw(draw).test
+    environment = environment_of(source)
+    if environment is not None:
+        return environment.draw(draw).test
     if context is None:
         raise PacohError(
-            "For your own tasks say how many rows of each are context: --context N; the others are predicted."
+            "For your own tasks say which rows of each are context: --context N for the first N, --context 0.5 for a "
+            "share, or --context COLUMN; the others are predicted."
         )
-    return read(_path(source), task=task, target=target, minimum=1, codec=model.codec).split(context)
+    column = context if isinstance(context_amount(context), str) else None
+    tasks = read(tasks_path(source), task=task, target=target, minimum=1, codec=model.codec, split_column=column)
+    return tasks.split(context)
 
 
-def _path(source: str) -> Path:
+def tasks_path(source: str) -> Path:
+    """The file or folder of own tasks, or an error that lists what else a source can be."""
     from pacoh import registry
     from pacoh.errors import PacohError
 

@@ -11,6 +11,8 @@ from pacoh.learners.base import AbstractMetaLearner
 from pacoh.reading import Split, Tasks
 
 Pair = tuple[np.ndarray, np.ndarray]
+PUBLISHED = 29
+"""The draw behind the published tables."""
 
 
 class Draw(NamedTuple):

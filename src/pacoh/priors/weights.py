@@ -48,7 +48,7 @@ class DiagonalGaussian(AbstractWeights):
         return {
             "loc": hypothesis,
             "log_sd": jax.tree.map(lambda p: Param(p.shape, "spread", loc=math.log(p.unit)), hypothesis),
-            "level": jax.tree.map(lambda p: Param((), "level"), hypothesis),
+            "level": jax.tree.map(lambda _: Param((), "level"), hypothesis),
         }
 
     def sample(self, phi: Params, key: Key) -> Params:

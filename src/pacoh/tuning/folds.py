@@ -1,6 +1,7 @@
 """What a setting is judged on: tasks to train on and tasks to validate with, several folds as one stack."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import equinox as eqx
 import jax
@@ -42,11 +43,16 @@ def folds(pairs: Sequence[tuple[Tasks, Split]]) -> Fold:
 
 
 def environment_folds(environment: AbstractEnvironment, draws: Sequence[int]) -> Fold:
-    """Draws of an environment with validation tasks, to train on the one and score on the other; no test tasks."""
-    made = [environment.draw(number) for number in draws]
-    if any(draw.valid is None for draw in made):
-        raise PacohError("This environment has no validation tasks: use leave_out_folds on its meta-train tasks.")
-    return folds([(draw.train, draw.valid) for draw in made if draw.valid is not None])
+    """Draws of an environment, to train on meta-train tasks and score on validation tasks; no test tasks.
+
+    Where the data allow no validation tasks, meta-train tasks are left out instead: five folds a draw, half of the
+    points of a left-out task as context.
+    """
+    pairs = []
+    for number in draws:
+        draw = environment.draw(number)
+        pairs += _left_out(draw.train, 5, 0.5, number) if draw.valid is None else [(draw.train, draw.valid)]
+    return folds(pairs)
 
 
 def leave_out_folds(tasks: Tasks, count: int, context: float, seed: int) -> Fold:
@@ -54,6 +60,11 @@ def leave_out_folds(tasks: Tasks, count: int, context: float, seed: int) -> Fold
 
     Every fold leaves out the same number of tasks, so that all train in one stack.
     """
+    return folds(_left_out(tasks, count, context, seed))
+
+
+def _left_out(tasks: Tasks, count: int, context: float, seed: int) -> list[tuple[Tasks, Split]]:
+    """Tasks to train on and tasks left out, for each fold."""
     n = len(tasks)
     out = max(1, n // count)
     if n < 3:
@@ -64,7 +75,7 @@ def leave_out_folds(tasks: Tasks, count: int, context: float, seed: int) -> Fold
     for start in range(0, min(count, n // out) * out, out):
         left = order[start : start + out]
         made.append((_select(tasks, np.setdiff1d(order, left)), _select(tasks, left, random).split(context)))
-    return folds(made)
+    return made
 
 
 def _select(tasks: Tasks, index: np.ndarray, shuffle: np.random.Generator | None = None) -> Tasks:
@@ -74,4 +85,5 @@ def _select(tasks: Tasks, index: np.ndarray, shuffle: np.random.Generator | None
         rows = np.arange(len(tasks.y[i])) if shuffle is None else shuffle.permutation(len(tasks.y[i]))
         x.append(tasks.x[i][rows])
         y.append(tasks.y[i][rows])
-    return Tasks(tuple(tasks.names[i] for i in index), tuple(x), tuple(y), tasks.columns)
+    names = tuple(tasks.names[i] for i in index)
+    return replace(tasks, names=names, x=tuple(x), y=tuple(y), context=None, split_column=None)
