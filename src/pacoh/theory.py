@@ -15,18 +15,19 @@ from pacoh.types import Key, Params, Scalar
 
 
 class Rates(eqx.Module):
-    """lambda = n^a and beta_i = m_i^b. (1, 1) is the Bayesian choice, (1/2, 1/2) the one with consistent bounds."""
+    """lambda = n^a and beta_i = c m_i^b. (1, 1) is the Bayesian choice, (1/2, 1/2) the one with consistent bounds."""
 
     lam_power: float = eqx.field(static=True, default=1.0)
     beta_power: float = eqx.field(static=True, default=1.0)
+    beta_scale: float = eqx.field(static=True, default=1.0)
 
     def lam(self, n: int) -> float:
         """lambda for n tasks."""
         return float(n) ** self.lam_power
 
     def betas(self, sizes: Array) -> Float[Array, "*n"]:
-        """beta_i for tasks of these sizes; 1 for an empty task, whose evidence is 1 whatever beta is."""
-        return jnp.maximum(sizes, 1).astype(float) ** self.beta_power
+        """beta_i for tasks of these sizes; c for an empty task, whose evidence is 1 whatever beta is."""
+        return self.beta_scale * jnp.maximum(sizes, 1).astype(float) ** self.beta_power
 
 
 BAYES = Rates(1.0, 1.0)

@@ -1,11 +1,15 @@
 """Families of priors {P_phi}, and hyper-priors over their parameters."""
 
 from pacoh.priors.base import AbstractHyperPrior, AbstractPredictor, AbstractPrior, Param
+from pacoh.priors.bnn import BNNPrior
 from pacoh.priors.gp import GPPrior, paper_gp
 from pacoh.priors.hyper import Flat, Gaussian, GroupGaussian
 from pacoh.priors.kernels import SE, Linear, Matern, Product, Sum, Warped
+from pacoh.priors.last_layer import LastLayerBNN
+from pacoh.priors.likelihoods import Categorical, GaussianNoise
 from pacoh.priors.means import Constant, LinearMean, Network
 from pacoh.priors.nets import MLP
+from pacoh.priors.weights import DiagonalGaussian
 
 __all__ = [
     "MLP",
@@ -13,11 +17,16 @@ __all__ = [
     "AbstractHyperPrior",
     "AbstractPredictor",
     "AbstractPrior",
+    "BNNPrior",
+    "Categorical",
     "Constant",
+    "DiagonalGaussian",
     "Flat",
     "GPPrior",
     "Gaussian",
+    "GaussianNoise",
     "GroupGaussian",
+    "LastLayerBNN",
     "Linear",
     "LinearMean",
     "Matern",

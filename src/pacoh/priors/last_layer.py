@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from pacoh.data import Dataset
+from pacoh.errors import PacohError
 from pacoh.inference.base import AbstractInference
 from pacoh.predictive import GaussianMixture
 from pacoh.priors.base import AbstractPredictor, leading, likelihood_power
@@ -16,7 +17,7 @@ from pacoh.priors.bnn import AbstractDrawnPrior, adaptation
 from pacoh.priors.gaussian import cholesky, tempered_log_normal
 from pacoh.priors.likelihoods import GaussianNoise
 from pacoh.priors.nets import MLP
-from pacoh.priors.weights import DiagonalGaussian
+from pacoh.priors.weights import AbstractWeights, DiagonalGaussian
 from pacoh.types import Key, Params, Scalar
 
 
@@ -36,7 +37,7 @@ class LastLayerPredictor(AbstractPredictor):
 
     def latent(self, x: Float[Array, "q d"]) -> GaussianMixture:
         """Of f."""
-        features = jax.vmap(self.net.features, (0, None))(self.hypotheses["net"], x)
+        features = jax.vmap(lambda h: self.net.features(h["net"], x))(self.hypotheses)
         loc = jnp.einsum("jqp,jp->jq", features, self.mean)
         variance = (jnp.einsum("jqp,jpr->jqr", features, self.factor) ** 2).sum(-1)
         return GaussianMixture(loc, jnp.sqrt(jnp.maximum(variance, jnp.finfo(loc.dtype).tiny)))
@@ -59,13 +60,20 @@ class LastLayerBNN(AbstractDrawnPrior):
 
     net: MLP = MLP()
     likelihood: GaussianNoise = GaussianNoise()
-    weights: DiagonalGaussian = eqx.field(default_factory=DiagonalGaussian)
+    weights: AbstractWeights = eqx.field(default_factory=DiagonalGaussian)
     adaptation: AbstractInference = eqx.field(default_factory=adaptation)
     prior_weight: Float[Array, ""] = eqx.field(converter=lambda value: jnp.asarray(value, float), default=1.0)
     draws: int = eqx.field(static=True, default=10)
     points: int | None = eqx.field(static=True, default=None)
     average: bool = eqx.field(static=True, default=False)
     coupled: bool = eqx.field(static=True, default=False)
+
+    def __check_init__(self):
+        if not isinstance(self.weights, DiagonalGaussian):
+            raise PacohError(
+                f"The last layer is integrated out under Gaussian weights; got {type(self.weights).__name__}. "
+                "BNNPrior draws all layers and takes any family."
+            )
 
     def specs(self, d: int) -> Any:
         """The parameters of the distribution over networks and noise."""
@@ -91,8 +99,9 @@ class LastLayerBNN(AbstractDrawnPrior):
 
     def predictor(self, phis: Params, hypotheses: Params, data: Dataset, beta: Scalar) -> LastLayerPredictor:
         """The hidden networks, and the last layer given each; of coupled priors, under their mean last layer."""
-        head = jax.tree.map(lambda leaf: leaf.mean(0), jax.vmap(self._head)(phis))
-        condition = jax.vmap(lambda h: self._posterior(*head, h, data, likelihood_power(data.mask, beta)))
+        mean, variance = (part.mean(0) for part in jax.vmap(self._head)(phis))
+        power = likelihood_power(data.mask, beta)
+        condition = jax.vmap(lambda h: self._posterior(mean, variance, h, data, power))
         return LastLayerPredictor(self.net, hypotheses, *condition(hypotheses))
 
     def _posterior(self, mean: Array, variance: Array, h: Params, data: Dataset, power: Scalar) -> tuple[Array, Array]:

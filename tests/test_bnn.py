@@ -1,0 +1,281 @@
+"""Bayesian-network priors against quadrature, closed forms and brute force."""
+
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal, norm
+
+from pacoh.data import Dataset, pad, stack
+from pacoh.errors import PacohError
+from pacoh.inference.base import Adam
+from pacoh.inference.svgd import SVGD
+from pacoh.priors import BNNPrior, Categorical, DiagonalGaussian, GaussianNoise, LastLayerBNN
+from pacoh.priors.base import Param, draw_start, log_mean_exp
+from pacoh.priors.nets import MLP
+from pacoh.priors.weights import AbstractWeights
+
+KEY = jax.random.key(0)
+NOISE = 0.3
+TINY = -30.0  # a log sd that is none
+LINE = MLP((), "tanh")  # y = w x + b: two weights
+
+
+@pytest.fixture(autouse=True)
+def float64():
+    with jax.enable_x64(True):
+        yield
+
+
+def points(m=4, d=1, seed=0):
+    random = np.random.default_rng(seed)
+    x = random.normal(size=(m, d))
+    return x, 0.7 * x[:, 0] - 0.2 + NOISE * random.normal(size=m)
+
+
+def line_phi(prior, w=(0.5, 0.8), b=(0.1, 0.6), d=1):
+    """P_phi with N(mean, sd^2) of every slope and of the intercept, and a known noise."""
+    phi = jax.tree.map(lambda p: jnp.full(p.shape, p.loc), prior.specs(d))
+    phi["loc"]["net"][-1] |= {"w": jnp.full((d, 1), w[0]), "b": jnp.full(1, b[0])}
+    phi["log_sd"]["net"][-1] |= {"w": jnp.full((d, 1), math.log(w[1])), "b": jnp.full(1, math.log(b[1]))}
+    phi["log_sd"]["own"] = jax.tree.map(lambda leaf: jnp.full_like(leaf, TINY), phi["log_sd"]["own"])
+    return phi
+
+
+def line_prior(kind=BNNPrior, **settings):
+    return kind(net=LINE, likelihood=GaussianNoise(noise=NOISE), weights=DiagonalGaussian(spread=1.0), **settings)
+
+
+def line_evidence(x, y, beta, w=(0.5, 0.8), b=(0.1, 0.6)):
+    """ln E exp(-beta Lh) by Gauss-Hermite quadrature over slope and intercept."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
+    slope, shift = w[0] + w[1] * nodes[:, None], b[0] + b[1] * nodes[None]
+    mean_log = np.mean([norm.logpdf(t, slope * u + shift, NOISE) for u, t in zip(x[:, 0], y, strict=True)], 0)
+    measure = np.log(np.outer(weights, weights) / (2 * np.pi))
+    return float(np.logaddexp.reduce((measure + beta * mean_log).ravel()))
+
+
+@pytest.mark.parametrize("beta", [1.0, 2.0, 4.0])
+def test_the_estimate_lies_below_the_evidence_and_rises_to_it_with_more_draws(beta):
+    x, y = points()
+    truth = line_evidence(x, y, beta)
+    task, keys = pad(x, y, size=5), jax.random.split(KEY, 4000)
+    means, errors = [], []
+    for draws in (1, 4, 16, 64):
+        prior = line_prior(draws=draws)
+        phi = line_phi(prior)
+        values = np.asarray(jax.vmap(lambda k: prior.log_evidence(phi, task, jnp.asarray(beta), k))(keys))  # noqa: B023
+        means.append(values.mean())
+        errors.append(values.std() / len(keys) ** 0.5)
+    assert np.all(np.diff(means) > 3 * np.hypot(errors[1:], errors[:-1]))
+    assert np.all(np.array(means) < truth + 3 * np.array(errors))
+    assert truth - means[-1] < 0.15 * (truth - means[0])
+
+
+@pytest.mark.parametrize("beta", [0.5, 2.0, 4.0])
+def test_a_linear_network_without_draws_of_its_last_layer_has_the_exact_evidence(beta):
+    x, y = points()
+    prior = line_prior(LastLayerBNN, draws=3)
+    value = prior.log_evidence(line_phi(prior), pad(x, y, size=6), jnp.asarray(beta), KEY)
+    np.testing.assert_allclose(value, line_evidence(x, y, beta), rtol=1e-9)
+
+
+def test_at_beta_m_it_is_the_marginal_likelihood_of_bayesian_linear_regression():
+    x, y = points(6, d=3)
+    prior = line_prior(LastLayerBNN)
+    design = np.column_stack([x, np.ones(6)])
+    mean, covariance = np.array([0.5] * 3 + [0.1]), np.diag([0.8**2] * 3 + [0.6**2])
+    expected = multivariate_normal(design @ mean, design @ covariance @ design.T + NOISE**2 * np.eye(6)).logpdf(y)
+    value = prior.log_evidence(line_phi(prior, d=3), pad(x, y), jnp.asarray(6.0), KEY)
+    np.testing.assert_allclose(value, expected, rtol=1e-9)
+
+
+def test_integrating_the_last_layer_is_the_mean_over_its_draws():
+    net = MLP((5, 4), "tanh", waves=3)
+    exact = LastLayerBNN(net=net, likelihood=GaussianNoise(noise=0.5), weights=DiagonalGaussian(spread=0.4))
+    drawn = BNNPrior(net=net, likelihood=GaussianNoise(noise=0.5), weights=DiagonalGaussian(spread=0.4))
+    phi = draw_start(exact.specs(1), jax.random.key(3))
+    hidden = exact.weights.sample(exact.drawn(phi), jax.random.key(4))
+    tasks = stack([points(3), points(5, seed=1)])
+    betas = jnp.asarray([2.0, 5.0])
+
+    def logs(key):
+        h = drawn.weights.sample(phi, key)
+        h = {"net": [*hidden["net"], h["net"][-1]], "own": hidden["own"]}
+        return drawn.log_weights(phi, h, tasks, betas)
+
+    values = jax.vmap(logs)(jax.random.split(KEY, 200_000))
+    np.testing.assert_allclose(log_mean_exp(values), exact.log_weights(phi, hidden, tasks, betas), atol=0.02)
+
+
+def test_the_last_layers_posterior_is_ridge_regression():
+    x, y = points(5, d=2)
+    prior = line_prior(LastLayerBNN)
+    predictive = prior.condition(line_phi(prior, d=2), pad(x, y, size=8), jnp.asarray(5.0), KEY)(jnp.asarray(x))
+    design = np.column_stack([x, np.ones(5)])
+    precision = np.diag([0.8**-2, 0.8**-2, 0.6**-2]) + design.T @ design / NOISE**2
+    covariance = np.linalg.inv(precision)
+    mean = covariance @ (np.array([0.5, 0.5, 0.1]) * [0.8**-2, 0.8**-2, 0.6**-2] + design.T @ y / NOISE**2)
+    np.testing.assert_allclose(predictive.mean, design @ mean, rtol=1e-7)
+    spread = np.sqrt((design @ covariance * design).sum(1) + NOISE**2)
+    np.testing.assert_allclose(predictive.std, spread, rtol=1e-7)
+
+
+def test_stein_particles_find_the_posterior_of_a_linear_network():
+    x, y = points(5)
+    prior = line_prior(adaptation=SVGD(particles=60, optimizer=Adam(0.05, 1500)))
+    exact = line_prior(LastLayerBNN)
+    task, query = pad(x, y), jnp.linspace(-2, 2, 7)[:, None]
+    found = prior.condition(line_phi(prior), task, jnp.asarray(5.0), KEY).latent(query)
+    best = exact.condition(line_phi(exact), task, jnp.asarray(5.0), KEY).latent(query)
+    np.testing.assert_allclose(found.mean, best.mean, atol=0.02)
+    np.testing.assert_allclose(found.std, best.std, rtol=0.25)
+
+
+def small(kind=BNNPrior, **settings):
+    net = MLP((6, 6), "tanh", waves=4)
+    engine = SVGD(particles=4, optimizer=Adam(0.03, 40))
+    return kind(net=net, adaptation=engine, weights=DiagonalGaussian(spread=0.3), **settings)
+
+
+def two_priors(prior, d=2):
+    return jax.vmap(lambda key: draw_start(prior.specs(d), key))(jax.random.split(KEY, 2))
+
+
+@pytest.mark.parametrize("kind", [BNNPrior, LastLayerBNN])
+def test_priors_do_not_interact_unless_coupled(kind):
+    x, y = points(5, d=2)
+    prior, task = small(kind), pad(x, y)
+    phis = two_priors(prior)
+    others = jax.tree.map(lambda leaf: leaf.at[1].add(0.5), phis)
+    beta, query = jnp.asarray(5.0), jnp.asarray(x)
+
+    def first(prior, phis):
+        return prior.condition_all(phis, task, beta, KEY)(query).loc[:4]
+
+    np.testing.assert_array_equal(first(prior, phis), first(prior, others))
+    coupled = small(kind, coupled=True)
+    assert np.abs(first(coupled, phis) - first(coupled, others)).max() > 1e-3
+
+
+@pytest.mark.parametrize("kind", [BNNPrior, LastLayerBNN])
+def test_tasks_of_a_stack_share_their_draws_and_padding_counts_for_nothing(kind):
+    prior = small(kind)
+    phi = draw_start(prior.specs(2), KEY)
+    one, two = points(3, 2), points(6, 2, seed=1)
+    betas = jnp.asarray([3.0, 6.0])
+    together = prior.log_evidences(phi, stack([one, two], 9), betas, KEY)
+    alone = [prior.log_evidence(phi, pad(*task), beta, KEY) for task, beta in zip((one, two), betas, strict=True)]
+    np.testing.assert_allclose(together, alone, rtol=1e-8)
+
+
+def test_one_draw_pools_the_tasks_and_the_average_forgets_that_they_differ():
+    prior, one = small(draws=7, average=True), small(draws=1)
+    phi = draw_start(prior.specs(1), KEY)
+    tasks, betas = stack([points(3), points(5, seed=1)]), jnp.asarray([3.0, 5.0])
+    hypotheses = [prior.weights.sample(phi, k) for k in jax.random.split(jax.random.split(KEY)[0], 7)]
+    logs = jnp.stack([prior.log_weights(phi, h, tasks, betas) for h in hypotheses])
+    np.testing.assert_allclose(prior.log_evidences(phi, tasks, betas, KEY), logs.mean(0), rtol=1e-8)
+    np.testing.assert_allclose(small(draws=7).log_evidences(phi, tasks, betas, KEY), log_mean_exp(logs), rtol=1e-8)
+    pooled = eqx.tree_at(lambda p: p.average, one, True)
+    np.testing.assert_allclose(
+        one.log_evidences(phi, tasks, betas, KEY), pooled.log_evidences(phi, tasks, betas, KEY), rtol=1e-12
+    )
+
+
+def test_the_mean_loss_of_some_points_is_that_of_all_points_on_average():
+    prior = small(draws=1, points=2)
+    whole = eqx.tree_at(lambda p: p.points, prior, None, is_leaf=lambda leaf: leaf is None)
+    still = eqx.tree_at(lambda p: p.weights, prior, DiagonalGaussian(spread=1e-9))
+    whole = eqx.tree_at(lambda p: p.weights, whole, DiagonalGaussian(spread=1e-9))
+    phi = draw_start(prior.specs(1), KEY)
+    tasks, betas = stack([points(3), points(7, seed=1)]), jnp.asarray([3.0, 7.0])
+    keys = jax.random.split(KEY, 4000)
+    values = jax.vmap(lambda k: still.log_evidences(phi, tasks, betas, k))(keys)
+    error = np.asarray(values.std(0)) / len(keys) ** 0.5
+    truth = np.asarray(whole.log_evidences(phi, tasks, betas, KEY))
+    assert np.all(np.abs(np.asarray(values.mean(0)) - truth) < 4 * error)
+
+
+@pytest.mark.parametrize("kind", [BNNPrior, LastLayerBNN])
+def test_without_points_the_posterior_is_the_prior(kind):
+    prior = line_prior(kind, adaptation=SVGD(particles=80, optimizer=Adam(0.05, 400)))
+    nothing = Dataset(jnp.zeros((2, 1)), jnp.zeros(2), jnp.zeros(2, bool))
+    latent = prior.condition(line_phi(prior), nothing, jnp.asarray(1.0), KEY).latent(jnp.asarray([[0.0], [1.0]]))
+    np.testing.assert_allclose(latent.mean, [0.1, 0.6], atol=0.1)
+    np.testing.assert_allclose(latent.std, [0.6, 1.0], rtol=0.2)
+
+
+def test_a_weight_on_the_prior_below_one_is_a_larger_beta():
+    x, y = points(4)
+    colder = line_prior(adaptation=SVGD(particles=60, optimizer=Adam(0.05, 1500)), prior_weight=0.25)
+    exact = line_prior(LastLayerBNN)
+    query = jnp.asarray([[0.5]])
+    found = colder.condition(line_phi(colder), pad(x, y), jnp.asarray(4.0), KEY).latent(query)
+    best = exact.condition(line_phi(exact), pad(x, y), jnp.asarray(16.0), KEY).latent(query)
+    np.testing.assert_allclose(found.mean, best.mean, atol=0.02)
+
+
+class Laplace(AbstractWeights):
+    """Double-exponential weights: only draws and a density."""
+
+    def specs(self, hypothesis):
+        return {"loc": hypothesis, "log_b": jax.tree.map(lambda p: Param(p.shape, "spread"), hypothesis)}
+
+    def sample(self, phi, key):
+        leaves, treedef = jax.tree.flatten(phi["loc"])
+        keys = jax.tree.unflatten(treedef, list(jax.random.split(key, len(leaves))))
+        return jax.tree.map(
+            lambda m, s, k: m + jnp.exp(s) * jax.random.laplace(k, m.shape), phi["loc"], phi["log_b"], keys
+        )
+
+    def log_prob(self, phi, h):
+        terms = jax.tree.map(
+            lambda w, m, s: (-jnp.abs(w - m) * jnp.exp(-s) - s - math.log(2)).sum(), h, phi["loc"], phi["log_b"]
+        )
+        return sum(jax.tree.leaves(terms), jnp.zeros(()))
+
+
+def test_another_family_needs_draws_and_a_density_alone():
+    engine = SVGD(particles=100, optimizer=Adam(0.05, 1500))
+    prior = BNNPrior(net=LINE, likelihood=GaussianNoise(noise=NOISE), weights=Laplace(), adaptation=engine, draws=20000)
+    phi = jax.tree.map(lambda p: jnp.full(p.shape, p.loc), prior.specs(1))
+    phi["log_b"]["net"][0]["w"] = jnp.full((1, 1), math.log(0.5))
+    phi["log_b"]["net"][0]["b"] = jnp.full(1, TINY)
+    phi["log_b"]["own"] = {"log_noise": jnp.asarray(TINY)}
+    x, y = points(3)
+    slopes = np.linspace(-8, 8, 40001)
+    density = np.exp(-np.abs(slopes) / 0.5) / (2 * 0.5)
+    likelihood = np.exp(sum(norm.logpdf(t, slopes * u, NOISE) for u, t in zip(x[:, 0], y, strict=True)))
+    truth = np.trapezoid(density * likelihood, slopes)
+    value = prior.log_evidence(phi, pad(x, y), jnp.asarray(3.0), KEY)
+    np.testing.assert_allclose(value, np.log(truth), atol=0.05)
+    wide = jax.tree.map(lambda leaf: jnp.maximum(leaf, math.log(0.05)), phi["log_b"])  # a density SVGD can climb
+    found = prior.condition(phi | {"log_b": wide}, pad(x, y), jnp.asarray(3.0), KEY).latent(jnp.asarray([[1.0]]))
+    mean = np.trapezoid(slopes * density * likelihood, slopes) / truth
+    np.testing.assert_allclose(found.mean, mean, atol=0.1)
+
+
+def test_only_gaussian_weights_can_be_integrated_out():
+    with pytest.raises(PacohError, match="Gaussian weights"):
+        LastLayerBNN(net=LINE, weights=Laplace())
+
+
+def test_classes_have_a_categorical_likelihood_and_mixtures_of_probabilities():
+    likelihood = Categorical(3)
+    prior = small(likelihood=likelihood)
+    phi = draw_start(prior.specs(2), KEY)
+    x, _ = points(6, d=2)
+    y = np.array([0, 1, 2, 0, 1, 2])
+    out = jnp.asarray(np.random.default_rng(0).normal(size=(6, 3)))
+    expected = np.asarray(out)[np.arange(6), y] - np.log(np.exp(out).sum(1))
+    np.testing.assert_allclose(likelihood.log_prob({}, out, jnp.asarray(y)), expected, rtol=1e-10)
+    predictor = prior.condition(phi, pad(x, y), jnp.asarray(6.0), KEY)
+    probs = predictor(jnp.asarray(x)).probs
+    each = jnp.stack([predictor.function(jax.random.key(i))(jnp.asarray(x)) for i in range(60)])
+    members = jax.nn.softmax(predictor(jnp.asarray(x)).logits)
+    np.testing.assert_allclose(probs, members.mean(0), rtol=1e-8)
+    assert all(np.isclose(members, one[None]).all((1, 2)).any() for one in np.asarray(each))
