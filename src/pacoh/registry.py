@@ -374,7 +374,7 @@ def learner(method: str, shape: Shape, *, guard: bool = False, **settings: Any) 
         raise PacohError(f"The settings of {method} do not fit: {error}.") from error
     if not guard:
         return made
-    if not isinstance(made, PACOH):
+    if not isinstance(made, PACOH) or not isinstance(made.prior, GPPrior):
         raise PacohError(f"The guard is for methods that learn a GP prior; {method} has none to guard.")
     return Guard(made)
 

@@ -37,7 +37,8 @@ def standard_normal(like: Any, key: Key) -> Params:
     """Independent standard normals in the shapes of `like`, from one call of the generator: many cost more."""
     leaves, treedef = jax.tree.flatten(like)
     sizes = [math.prod(leaf.shape) for leaf in leaves]
-    parts = jnp.split(jax.random.normal(key, (sum(sizes),)), np.cumsum(sizes)[:-1])
+    noise = jax.lax.optimization_barrier(jax.random.normal(key, (sum(sizes),)))  # else made again in each use
+    parts = jnp.split(noise, np.cumsum(sizes)[:-1])
     return jax.tree.unflatten(treedef, [z.reshape(leaf.shape) for z, leaf in zip(parts, leaves, strict=True)])
 
 

@@ -15,11 +15,23 @@ _SDS = {
 }
 _GP = {"rate": Range(0.004, 0.036), **_SDS}
 
+_NN = {
+    "rate": Range(0.001, 0.009),
+    "spread": Range(0.07, 0.7),
+    "sds.input": Range(2.5, 25.0),
+    "sds.weight": Range(3.0, 30.0),
+    "sds.bias": Range(0.4, 5.0),
+    "sds.noise": Range(0.4, 4.0),
+}
+
 SPACES: dict[str, dict[str, Range]] = {
     "pacoh-gp-map": _GP,
     "pacoh-gp-svgd": _GP,
     "pacoh-gp-vi": {**_GP, "temperature": Range(0.002, 0.05)},
     "pacoh-gp-nuts": {"sds.mean": Range(0.75, 12.0), "sds.scale": _SDS["sds.scale"], "sds.noise": _SDS["sds.noise"]},
+    "pacoh-nn-map": _NN,
+    "pacoh-nn-svgd": _NN,
+    "pacoh-nn-vi": {**_NN, "temperature": Range(0.002, 0.05)},
     "mll-gp": {"rate": Range(0.0005, 0.03)},
 }
 """Continuous settings only, so that a batch of them trains in one `vmap`; `sds.noise` is the entry `noise` of `sds`."""
