@@ -114,7 +114,7 @@ class CategoricalMixture(AbstractClasses):
         """The probability of the most probable class."""
         return self.probs.max(-1)
 
-    def log_prob(self, y: Int[Array, "*n q"]) -> Float[Array, "*n q"]:
+    def log_prob(self, y) -> Float[Array, "*n q"]:
         """The log-probability of the class ids y."""
         xp: Any = jnp if isinstance(self.logits, jax.Array) else np
         return xp.take_along_axis(self.log_probs, xp.asarray(y)[..., None].astype(int), -1)[..., 0]

@@ -1,8 +1,7 @@
 """How good a predictive distribution is, as functions of (predictive, y, mask).
 
 Arrays carry a leading task axis (n, q); a metric is computed for each task and then averaged over the tasks, unless its
-name says pooled (of classes also `ece`, which has a namesake by task). Everything is computed in NumPy's float64, in the
-units of y; classes are ids.
+name says pooled; `ece` is pooled, too. Everything is computed in NumPy's float64, in the units of y; classes are ids.
 """
 
 from collections.abc import Callable
@@ -32,9 +31,7 @@ def rmse(predictive: AbstractNumeric, y: np.ndarray, mask: np.ndarray) -> float:
     return float(np.mean(np.sqrt(_task_mean((predictive.mean - y) ** 2, mask))))
 
 
-def log_likelihood(
-    predictive: AbstractDistribution | CategoricalMixture, y: np.ndarray, mask: np.ndarray
-) -> float:
+def log_likelihood(predictive: AbstractDistribution | CategoricalMixture, y: np.ndarray, mask: np.ndarray) -> float:
     """Mean log predictive density (of a class: log-probability) a point, of each task, averaged over tasks."""
     return float(np.mean(_task_mean(predictive.log_prob(y), mask)))
 

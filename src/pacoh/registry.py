@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from pacoh.environments.base import AbstractEnvironment
 from pacoh.environments.berkeley import Berkeley
 from pacoh.environments.cauchy import Cauchy
+from pacoh.environments.ellipses import Ellipses
 from pacoh.environments.mhc import MHC
 from pacoh.environments.omniglot import Omniglot
 from pacoh.environments.physionet import gcs, hct
@@ -21,16 +22,18 @@ from pacoh.inference.vi import VI
 from pacoh.learners.base import AbstractMetaLearner
 from pacoh.learners.guard import Guard
 from pacoh.learners.naive import ContextMean, LastValue, PooledRidge
+from pacoh.learners.naive_classes import MajorityClass, NearestPrototype
 from pacoh.learners.pacoh import PACOH
 from pacoh.learners.vanilla import Fixed, Vanilla
 from pacoh.priors.bnn import AbstractDrawnPrior, BNNPrior
+from pacoh.priors.conv import image_net
 from pacoh.priors.gp import GPPrior, paper_gp
 from pacoh.priors.hyper import GroupGaussian, NoHyperPrior
 from pacoh.priors.kernels import SE, AbstractKernel, Linear, Matern, Product, Sum, Warped
 from pacoh.priors.last_layer import LastLayerBNN
 from pacoh.priors.likelihoods import Categorical, GaussianNoise
 from pacoh.priors.means import AbstractMean, Constant, LinearMean, Network
-from pacoh.priors.nets import MLP
+from pacoh.priors.nets import MLP, AbstractNet
 from pacoh.priors.weights import DiagonalGaussian
 from pacoh.theory import Rates
 
@@ -52,6 +55,8 @@ class Method:
     summary: str
     has_prior: bool = True  # an empty context is answered
     distributional: bool = True  # predicts distributions, not points
+    numbers: bool = True  # takes targets that are numbers
+    classes: bool = False  # takes targets that are classes
 
 
 def _mean(name: str, net: MLP) -> AbstractMean:
@@ -193,6 +198,7 @@ _NN_SDS = {
 def bnn_prior(
     shape: Shape,
     *,
+    net: str = "mlp",
     layers: int = 4,
     width: int = 32,
     activation: str = "gelu",
@@ -210,14 +216,20 @@ def bnn_prior(
     adapt_rate: float = 0.05,
     prior_weight: float = 1.0,
 ) -> AbstractDrawnPrior:
-    """A prior over the weights of a network, from names and numbers."""
-    net, weights = MLP((width,) * layers, activation, reach, waves), DiagonalGaussian(spread)
+    """A prior over the weights of a network, from names and numbers; `conv` is for inputs that are square images."""
+    sizes, weights = ((width,) * layers, activation, reach), DiagonalGaussian(spread)
+    networks: dict[str, Callable[[], AbstractNet]] = {
+        "mlp": lambda: MLP(*sizes, waves),
+        "conv": lambda: image_net(shape.d, *sizes),
+    }
+    network: Any = _choose("net", net, networks)()
     engine = SVGD(particles=hypotheses, optimizer=Adam(adapt_rate, adapt_steps))
     rest: dict[str, Any] = {"weights": weights, "adaptation": engine, "prior_weight": prior_weight, "draws": draws}
     rest |= {"points": points, "average": average, "coupled": coupled}
     if shape.classes is not None:
-        return BNNPrior(net, Categorical(shape.classes), **rest)
-    return LastLayerBNN(net, GaussianNoise(noise), **rest) if exact else BNNPrior(net, GaussianNoise(noise), **rest)
+        return BNNPrior(net=network, likelihood=Categorical(outputs=shape.classes), **rest)
+    kind = LastLayerBNN if exact and net == "mlp" else BNNPrior
+    return kind(net=network, likelihood=GaussianNoise(noise=noise), **rest)
 
 
 def _pacoh_nn(
@@ -267,13 +279,16 @@ METHODS: dict[str, Method] = {
     ),
     "pacoh-gp-nuts": Method(_pacoh_gp_nuts, "PACOH with a small GP prior (no networks), exact draws"),
     "pacoh-nn-map": Method(
-        lambda shape, **settings: _pacoh_nn(shape, MAP, **settings), "PACOH with a Bayesian-network prior, its mode"
+        lambda shape, **settings: _pacoh_nn(shape, MAP, **settings),
+        "PACOH with a Bayesian-network prior, its mode",
+        classes=True,
     ),
     "pacoh-nn-svgd": Method(
         lambda shape, particles=3, **settings: _pacoh_nn(
             shape, lambda adam: SVGD(particles=particles, optimizer=adam), **settings
         ),
         "PACOH with Bayesian-network priors, Stein particles",
+        classes=True,
     ),
     "pacoh-nn-vi": Method(
         lambda shape, samples=3, predict=10, sd=0.01, temperature=0.01, **settings: _pacoh_nn(
@@ -283,8 +298,9 @@ METHODS: dict[str, Method] = {
             **settings,
         ),
         "PACOH with Bayesian-network priors, a variational Gaussian",
+        classes=True,
     ),
-    "vanilla-bnn": Method(_vanilla_bnn, "a Bayesian network on each task alone"),
+    "vanilla-bnn": Method(_vanilla_bnn, "a Bayesian network on each task alone", classes=True),
     "mll-gp": Method(_mll_gp, "a GP prior by maximal evidence, without a hyper-prior"),
     "vanilla-gp": Method(_vanilla_gp, "a GP on each task alone"),
     "dkl-gp": Method(
@@ -306,11 +322,26 @@ METHODS: dict[str, Method] = {
         "one linear regression on the points of all tasks",
         distributional=False,
     ),
+    "majority-class": Method(
+        lambda shape: MajorityClass(shape.classes),
+        "no learning: the context's most frequent class",
+        distributional=False,
+        numbers=False,
+        classes=True,
+    ),
+    "nearest-prototype": Method(
+        lambda shape: NearestPrototype(shape.classes),
+        "no learning: the class whose mean in the context is nearest",
+        distributional=False,
+        numbers=False,
+        classes=True,
+    ),
 }
 
 ENVIRONMENTS: dict[str, Callable[..., AbstractEnvironment]] = {
     "sinusoid": Sinusoid,
     "cauchy": Cauchy,
+    "ellipses": Ellipses,
     "swissfel": SwissFEL,
     "swissfel-sim": SwissFELStandIn,
     "physionet-gcs": gcs,
@@ -340,10 +371,19 @@ def _check_setting(name: str, value: Any) -> None:
         raise PacohError(f"The setting {name} is a positive number; got {value!r}.")
 
 
+def _check_kind(method: str, shape: Shape) -> None:
+    """Refuses targets that a method cannot take, and names methods that can."""
+    kind, other = ("numbers", "classes") if shape.classes is None else ("classes", "numbers")
+    if not getattr(METHODS[method], kind):
+        able = [name for name, one in METHODS.items() if getattr(one, kind)]
+        raise PacohError(f"{method} is for targets that are {other}, and these are {kind}. Use {', '.join(able)}.")
+
+
 def learner(method: str, shape: Shape, *, guard: bool = False, **settings: Any) -> AbstractMetaLearner:
     """The learner that a name and settings stand for; `guard` mixes in a weak GP where a context asks for it."""
     if method not in METHODS:
         raise PacohError(f"There is no method {method!r}. Methods: {', '.join(METHODS)}.")
+    _check_kind(method, shape)
     for name, value in settings.items():
         _check_setting(name, value)
     try:
