@@ -32,7 +32,8 @@ SMALL = {
     "context-mean": {},
     "pooled-ridge": {},
 }
-SLOW = ("dkl-gp", "pacoh-gp-nuts")  # they compile for half a minute each
+SLOW = ("dkl-gp", "pacoh-gp-nuts", "pacoh-nn-map", "pacoh-nn-vi", "pacoh-nn-vi on classes", "pacoh-nn-svgd on classes")
+"""They compile for half a minute each."""
 ORACLES = {"sinusoid": (1, None), "cauchy": (2, None), "ellipses": (2, 5)}  # inputs and classes
 
 

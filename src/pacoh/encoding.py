@@ -253,9 +253,9 @@ class Codec:
         found = _labels_of([table])
         if len(table.y) and len(found) != len(self.classes):
             raise PacohError(
-                f"Task {table.name!r} has {counted(len(found), 'class')} ({listed(found)}); the tasks that were learned "
-                f"from have {len(self.classes)} each. Labels are each task's own here, so its points must name all of "
-                "its classes: give at least one point of each."
+                f"Task {table.name!r} has {counted(len(found), 'class')} ({listed(found)}), the meta-train tasks have "
+                f"{len(self.classes)} each. Labels are each task's own here, so its points must name all of its "
+                "classes: give at least one point of each."
             )
         return found
 
