@@ -392,7 +392,6 @@ def test_omniglot_is_learned_and_evaluated_with_labels_per_task(letters):
     settings = {"steps": 5, "adapt_steps": 5, "width": 2, "layers": 2, "draws": 2, "hypotheses": 2}
     network = api.fit(draw.train, "pacoh-nn-map", net="conv", **settings)
     scores = network.evaluate(draw.test)
-    assert scores["accuracy"] >= 0
     assert scores["ece"] is not None
     x, y = draw.test.context.x[0], np.array(list("vwxyz"))[draw.test.context.y[0]]
     assert network.adapt(x, y)(x[:3]).classes == tuple("vwxyz")
