@@ -168,8 +168,19 @@ def test_a_method_for_classes_refuses_numbers():
 
 def test_tasks_of_the_other_kind_are_refused_by_an_evaluation(shared):
     numbers = named([(np.zeros((3, 2)), np.zeros(3))] * 2)
-    with pytest.raises(PacohError, match="predicts 3 classes, and the targets of these tasks are numbers"):
+    with pytest.raises(PacohError, match=r"predicts the classes cat, cow, dog, and the targets .* are numbers"):
         shared.evaluate(numbers.split(1))
+    others = read(blobs(["ant", "bee", "fly"]), classes=True)
+    with pytest.raises(PacohError, match=r"are the classes ant, bee, fly. .*codec=model.codec"):
+        shared.evaluate(others.shots(2))
+
+
+def test_tuning_and_the_guard_are_refused_for_classes():
+    tasks = read(blobs(["a", "b"]), classes=True)
+    with pytest.raises(PacohError, match="Tuning is for targets that are numbers"):
+        pacoh.fit(tasks, "pacoh-nn-map", tune=pacoh.Tune(settings=2))
+    with pytest.raises(PacohError, match="guard"):
+        pacoh.fit(tasks, "pacoh-nn-map", guard=True)
 
 
 def test_another_word_for_classes_is_refused():

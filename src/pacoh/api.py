@@ -15,7 +15,7 @@ import numpy as np
 from pacoh import __version__, metrics, persistence, registry
 from pacoh.categorical import named
 from pacoh.data import Dataset, Standardizer, bucket, padded, stack
-from pacoh.encoding import Codec
+from pacoh.encoding import Codec, listed
 from pacoh.environments.base import AbstractEnvironment, Pair
 from pacoh.errors import PacohError
 from pacoh.inference.base import Budget, Trained
@@ -217,11 +217,14 @@ def _shape(tasks: Tasks) -> registry.Shape:
 
 def _check_targets(codec: Codec, split: Split) -> None:
     """Refuses targets of another kind than the model's, and contexts that do not name all classes of their own."""
-    count = None if codec.classes is None else len(codec.classes)
-    found = None if split.query.classes is None else len(split.query.classes)
-    if count != found:
-        kinds = ["numbers" if one is None else f"{one} classes" for one in (count, found)]
-        raise PacohError(f"The model predicts {kinds[0]}, and the targets of these tasks are {kinds[1]}.")
+    if split.query.classes != codec.classes:
+        told = [
+            "numbers" if one is None else f"the classes {listed(one)}" for one in (codec.classes, split.query.classes)
+        ]
+        raise PacohError(
+            f"The model predicts {told[0]}, and the targets of these tasks are {told[1]}. Read them as its own were: "
+            "pacoh.read(..., codec=model.codec)."
+        )
     if not codec.by_task:
         return
     for name, given, asked in zip(split.context.names, split.context.y, split.query.y, strict=True):

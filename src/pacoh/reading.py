@@ -181,21 +181,25 @@ def read_points(
     X: Any, y: Any = None, *, d: int | None = None, name: str = "points", codec: Codec | None = None
 ) -> Any:
     """One task's X, or (X, y) with targets, checked against the model's d or codec; no points are fine here."""
-    table = _shaped(Table(name, X, y), least=0)
-    if len(table.x) == 0 and table.x.shape[1] < 2:
-        table = replace(table, x=np.empty((0, len(codec.columns) if codec else d or 1)), columns=None)
-    codec = Codec(default_columns(table.x.shape[1] if d is None else d)) if codec is None else codec
-    table = codec.ordered(table)
+    table, codec = _points(Table(name, X, y), codec, d)
     x = codec.inputs(table)
     return x if table.y is None else (x, codec.targets(table))
 
 
 def read_context(X: Any, y: Any, codec: Codec) -> tuple[np.ndarray, np.ndarray, tuple | None]:
     """A context's X and y, and the labels that its class ids stand for: None for numbers, or where none is named."""
-    table = _shaped(Table("context", X, [] if y is None else y), least=0)
-    x, ids = read_points(X, table.y, name="context", codec=codec)
-    named = codec.classes is not None and (len(ids) or not codec.by_task)
-    return x, ids, codec.labels(table) if named else None
+    table, _ = _points(Table("context", X, [] if y is None else y), codec)
+    nameless = codec.classes is None or (codec.by_task and not len(table.y))
+    return codec.inputs(table), codec.targets(table), None if nameless else codec.labels(table)
+
+
+def _points(table: Table, codec: Codec | None, d: int | None = None) -> tuple[Table, Codec]:
+    """The rows in the codec's order, and the codec: numbers in d columns where there is none."""
+    table = _shaped(table, least=0)
+    if len(table.x) == 0 and table.x.shape[1] < 2:
+        table = replace(table, x=np.empty((0, len(codec.columns) if codec else d or 1)), columns=None)
+    codec = Codec(default_columns(table.x.shape[1] if d is None else d)) if codec is None else codec
+    return codec.ordered(table), codec
 
 
 def csv_table(path: str | Path, codec: Codec, *, targets: bool, target: str | None = None) -> Table:

@@ -392,8 +392,8 @@ def learner(method: str, shape: Shape, *, guard: bool = False, **settings: Any) 
         raise PacohError(f"The settings of {method} do not fit: {error}.") from error
     if not guard:
         return made
-    if not isinstance(made, PACOH):
-        raise PacohError(f"The guard is for methods that learn a GP prior; {method} has none to guard.")
+    if not isinstance(made, PACOH) or shape.classes is not None:
+        raise PacohError(f"The guard is for methods that learn a prior over numbers; {method} has none to guard.")
     return Guard(made)
 
 

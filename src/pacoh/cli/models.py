@@ -148,6 +148,8 @@ def evaluate(
     from pacoh import api, metrics
     from pacoh.cli.output import prepare_jax, show
 
+    if shots is not None and context is not None:
+        raise typer.BadParameter("Give the rows of the context (--context) or the shots of each class (--shots).")
     prepare_jax()
     loaded = api.load(model)
     split = _test_tasks(loaded, source, draw, task, target, context if shots is None else shots)
