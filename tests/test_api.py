@@ -129,7 +129,7 @@ def test_an_evaluation_is_the_metrics_by_hand(model, split):
         densities.append(predictive.log_prob(target).mean())
     assert scores["rmse"] == pytest.approx(np.mean(errors), rel=1e-4)
     assert scores["log_likelihood"] == pytest.approx(np.mean(densities), rel=1e-3)
-    assert set(scores) == {"rmse", *metrics._DISTRIBUTIONAL}
+    assert set(scores) == {*metrics.OF_NUMBERS, *metrics.OF_CLASSES}
 
 
 def test_new_contexts_and_queries_of_known_sizes_compile_nothing(model):

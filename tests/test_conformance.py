@@ -15,30 +15,45 @@ from pacoh.priors.base import AbstractPredictor
 from pacoh.testing import CHECKS, Subject, check, check_learner, compilations, prepare
 
 NETWORK = {"steps": 20, "layers": 1, "width": 8}
+ALONE = {"adapt_steps": 20, "layers": 2, "width": 8, "waves": 8}
+BAYESIAN = ALONE | {"steps": 30}
 SMALL = {
     "vanilla-gp": {"steps": 20},
     "pacoh-gp-svgd": NETWORK | {"particles": 3},
     "pacoh-gp-nuts": {"draws": 3, "warmup": 10, "thin": 1},
     "pacoh-gp-vi": NETWORK | {"samples": 2, "predict": 3},
+    "pacoh-nn-map": BAYESIAN,
+    "pacoh-nn-svgd": BAYESIAN | {"particles": 2},
+    "pacoh-nn-vi": BAYESIAN | {"samples": 2, "predict": 2},
+    "vanilla-bnn": ALONE,
+    "majority-class": {},
+    "nearest-prototype": {},
     "last-value": {},
     "context-mean": {},
     "pooled-ridge": {},
 }
-SLOW = ("dkl-gp", "pacoh-gp-nuts")  # they compile for half a minute each
-ORACLES = {"sinusoid": 1, "cauchy": 2}
+SLOW = ("dkl-gp", "pacoh-gp-nuts", "pacoh-nn-map", "pacoh-nn-vi", "pacoh-nn-vi on classes", "pacoh-nn-svgd on classes")
+"""They compile for half a minute each."""
+ORACLES = {"sinusoid": (1, None), "cauchy": (2, None), "ellipses": (2, 5)}  # inputs and classes
 
 
 @cache
 def subject(name: str) -> Subject:
     if name.startswith("oracle of "):
         environment = name.removeprefix("oracle of ")
-        return prepare(registry.environment(environment).oracle(), d=ORACLES[environment])
-    return prepare(name, settings=SMALL.get(name, NETWORK))
+        d, classes = ORACLES[environment]
+        return prepare(registry.environment(environment).oracle(), d=d, classes=classes)
+    method, _, kind = name.partition(" on ")
+    return prepare(method, settings=SMALL.get(method, NETWORK), classes=3 if kind else None)
 
 
 SUBJECTS = [
     pytest.param(name, marks=pytest.mark.slow if name in SLOW else [])
-    for name in (*registry.METHODS, *(f"oracle of {environment}" for environment in ORACLES))
+    for name in (
+        *(name for name, method in registry.METHODS.items() if method.numbers),
+        *(f"{name} on classes" for name, method in registry.METHODS.items() if method.classes),
+        *(f"oracle of {environment}" for environment in ORACLES),
+    )
 ]
 
 

@@ -382,3 +382,16 @@ def test_verify_prints_the_known_counts_of_the_real_files(call):
     assert facts["omniglot"]["characters"] == [964, 659]
     assert facts["mhc"]["sizes"]["A_0201"] == 3089
     assert facts["berkeley"]["minutes"] == 7205
+
+
+def test_omniglot_is_learned_and_evaluated_with_labels_per_task(letters):
+    draw = Omniglot(shots=2).draw(29)
+    assert draw.train.codec.by_task
+    prototype = api.fit(draw.train, "nearest-prototype")
+    assert prototype.evaluate(draw.test)["accuracy"] > 0.5
+    settings = {"steps": 5, "adapt_steps": 5, "width": 2, "layers": 2, "draws": 2, "hypotheses": 2}
+    network = api.fit(draw.train, "pacoh-nn-map", net="conv", **settings)
+    scores = network.evaluate(draw.test)
+    assert scores["ece"] is not None
+    x, y = draw.test.context.x[0], np.array(list("vwxyz"))[draw.test.context.y[0]]
+    assert network.adapt(x, y)(x[:3]).classes == tuple("vwxyz")

@@ -13,8 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from pacoh import __version__, metrics, persistence, registry
+from pacoh.categorical import named
 from pacoh.data import Dataset, Standardizer, bucket, padded, stack
-from pacoh.encoding import Codec
+from pacoh.encoding import Codec, listed
 from pacoh.environments.base import AbstractEnvironment, Pair
 from pacoh.errors import PacohError
 from pacoh.inference.base import Budget, Trained
@@ -22,7 +23,7 @@ from pacoh.learners.base import AbstractMetaLearner, AbstractMetaModel, Abstract
 from pacoh.learners.compiled import Adaptation, Compiled, compiled
 from pacoh.predictive import AbstractPredictive, to_host
 from pacoh.ranges import Ranges
-from pacoh.reading import Split, Tasks, read, read_points
+from pacoh.reading import Split, Tasks, read, read_context, read_points
 from pacoh.tuning import Tune, choice
 from pacoh.types import Key
 
@@ -47,14 +48,16 @@ class Predictor:
     units: Standardizer
     codec: Codec
     ranges: Ranges | None = None
+    classes: tuple | None = None  # what class ids stand for, where that is known
 
     def __call__(self, X: Any) -> AbstractPredictive:
-        """The predictive distribution of y at the rows of X, in original units."""
+        """The predictive distribution of y at the rows of X, in original units; of classes, with their labels."""
         x = read_points(X, name="query", codec=self.codec)
         if self.ranges is not None:
             self.ranges.warn(x)
         asked = padded(self.units.inputs(x), np.zeros(len(x)))[0]
-        return to_host(self.task.predict(asked), len(x), self.units.y_loc, self.units.y_scale)
+        predictive = to_host(self.task.predict(asked), len(x), self.units.y_loc, self.units.y_scale)
+        return predictive if self.classes is None else named(predictive, self.classes)
 
 
 @dataclass(frozen=True)
@@ -68,14 +71,14 @@ class Model:
     curve: np.ndarray | None = None  # the log-density over training, in windows of 25 steps; not saved
 
     def adapt(self, X: Any = None, y: Any = None, *, seed: int = 0) -> Predictor:
-        """The predictor for a task with context (X, y); without arguments the prior's."""
+        """The predictor for a task with context (X, y); without arguments the prior's.
+
+        Where labels are each task's own, the context must name all classes; without points they stay ids.
+        """
         codec = self.codec
-        if X is None:
-            x, y = np.empty((0, codec.d)), np.empty(0)
-        else:
-            x, y = read_points(X, [] if y is None else y, name="context", codec=codec)
+        x, y, classes = read_context(np.empty((0, len(codec.columns))) if X is None else X, y, codec)
         task = Adaptation(self._calls, self.meta, padded(*self.units(x, y)), _key(seed))
-        return Predictor(task, self.units, codec, self._ranges)
+        return Predictor(task, self.units, codec, self._ranges, classes)
 
     @cached_property
     def _calls(self) -> Compiled:
@@ -93,7 +96,10 @@ class Model:
     def predict_tasks(
         self, contexts: Sequence[Pair], queries: Sequence[np.ndarray], *, seed: int = 0
     ) -> AbstractPredictive:
-        """Predictions for many tasks at once, in original units: a leading task axis, queries padded alike."""
+        """Predictions for many tasks at once, in original units: a leading task axis, queries padded alike.
+
+        Targets of class contexts are ids. Predictions of classes have labels where all tasks share them.
+        """
         if self._ranges is not None:
             self._ranges.warn(np.concatenate(queries))
         keys = jax.random.split(jax.random.key(seed), len(contexts))
@@ -102,14 +108,20 @@ class Model:
         parts = []
         for start in range(0, len(contexts), _TASKS_AT_ONCE):
             some = slice(start, start + _TASKS_AT_ONCE)
-            context = stack([self.units(x, y) for x, y in contexts[some]], context_size)
+            context = stack([self.units(x, np.asarray(y, self._kind)) for x, y in contexts[some]], context_size)
             asked = stack([(self.units.inputs(x), np.zeros(len(x))) for x in queries[some]], query_size)
             parts.append(_predict_tasks(self.meta, context, asked.x, keys[some]).numpy())
         whole = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
-        return whole.affine(self.units.y_loc, self.units.y_scale)
+        predictive = whole.affine(self.units.y_loc, self.units.y_scale)
+        return named(predictive, None if self.codec.by_task else self.codec.classes)
+
+    @property
+    def _kind(self) -> type:
+        return np.float64 if self.codec.classes is None else np.int64
 
     def evaluate(self, split: Split, *, seed: int = 0) -> dict[str, float | None]:
         """Every metric on tasks with context and query: adapt to the one, score on the other."""
+        _check_targets(self.codec, split)
         predictive = self.predict_tasks(split.context.pairs(), split.query.x, seed=seed)
         size = bucket(max(split.query.sizes))
         y = np.stack([np.pad(y, (0, size - len(y))) for y in split.query.y])
@@ -122,7 +134,7 @@ class Model:
         """
         known = read(tasks, codec=self.codec)
         method, settings = self.card["method"], self.card["settings"] | settings
-        learner = registry.learner(method, _shape(known.pairs()), **settings)
+        learner = registry.learner(method, _shape(known), **settings)
         if not isinstance(learner, AbstractTrainedLearner):
             raise PacohError(f"{method} learns nothing from tasks that an update could add to: fit it anew.")
         card = _card(known, method, seed, settings) | {"updates": self.card.get("updates", 0) + 1}
@@ -147,22 +159,23 @@ def fit(
     seed: int = 0,
     budget: Budget | None = None,
     tune: Tune | None = None,
-    classes: bool = False,
+    classes: bool | str = False,
     categorical: Sequence[str] | None = None,
     **settings: Any,
 ) -> Model:
     """Learns a prior from tasks: a list of (X, y), a dict by name, a DataFrame, a folder of CSVs or an NPZ file.
 
     `method` is a registered name (with its settings as keywords) or a learner of your own. `tune` first searches the
-    settings that are not given; the card then says what was chosen and why. `classes` says that the targets are labels,
-    `categorical` names inputs that are; `pacoh.read` has more ways to say what is what.
+    settings that are not given; the card then says what was chosen and why. `classes` says that the targets are labels:
+    True where they mean the same in all tasks, "task" where each task has labels of its own, as many in every task.
+    `categorical` names inputs that are labels; `pacoh.read` has more ways to say what is what.
     """
     known = read(tasks, classes=classes, categorical=categorical)
     pairs = known.pairs()
     tuned: dict[str, Any] = {}
     if tune is not None:
         settings, tuned["tuned"] = _tuned(known, method, settings, tune, seed, budget)
-    learner = registry.learner(method, _shape(pairs), **settings) if isinstance(method, str) else method
+    learner = registry.learner(method, _shape(known), **settings) if isinstance(method, str) else method
     units = Standardizer.fit(pairs)
     card = _card(known, method if isinstance(method, str) else type(method).__name__, seed, settings) | tuned
     return _fit(learner.fit, pairs, units, card, seed, budget)
@@ -173,11 +186,13 @@ def _tuned(
 ) -> choice.Choice:
     if not isinstance(method, str):
         raise PacohError("Tuning is for registered methods: search the settings of your own learner with pacoh.tuning.")
+    if tasks.classes is not None:
+        raise PacohError("Tuning is for targets that are numbers so far: leave it out, and give settings by hand.")
 
     def make(shape: tuple[int, float, int], **chosen: Any) -> AbstractMetaLearner:
         return registry.learner(method, registry.Shape(*shape), **chosen)
 
-    make(_shape(tasks.pairs()), **settings)  # what cannot be trained is refused before the search
+    registry.learner(method, _shape(tasks), **settings)  # what cannot be trained is refused before the search
     path = None if budget is None else budget.checkpoint
     made_by = {} if path is None else choice.asked(method, settings, tasks, tune, seed)
     return choice.choose_once(path, made_by, lambda: choice.choose(method, make, settings, tasks, tune, seed))
@@ -195,8 +210,30 @@ def fit_oracle(environment: AbstractEnvironment, draw: int) -> Model:
     return _fit(learner.fit, tasks.pairs(), Standardizer.identity(tasks.x[0].shape[1]), card, 0, None)
 
 
-def _shape(pairs: list[Pair]) -> registry.Shape:
-    return registry.Shape(len(pairs), float(np.mean([len(x) for x, _ in pairs])), pairs[0][0].shape[1])
+def _shape(tasks: Tasks) -> registry.Shape:
+    classes = None if tasks.classes is None else len(tasks.classes)
+    return registry.Shape(len(tasks), float(np.mean(tasks.sizes)), tasks.x[0].shape[1], classes)
+
+
+def _check_targets(codec: Codec, split: Split) -> None:
+    """Refuses targets of another kind than the model's, and contexts that do not name all classes of their own."""
+    if split.query.classes != codec.classes:
+        told = [
+            "numbers" if one is None else f"the classes {listed(one)}" for one in (codec.classes, split.query.classes)
+        ]
+        raise PacohError(
+            f"The model predicts {told[0]}, and the targets of these tasks are {told[1]}. Read them as its own were: "
+            "pacoh.read(..., codec=model.codec)."
+        )
+    if not codec.by_task:
+        return
+    for name, given, asked in zip(split.context.names, split.context.y, split.query.y, strict=True):
+        unknown = np.setdiff1d(asked, given)
+        if len(unknown):
+            raise PacohError(
+                f"Task {name!r}: its context has no point of {len(unknown)} of the classes that are asked for, and its "
+                "labels are its own. Give at least one point of each class as context: tasks.shots(1), or more rows."
+            )
 
 
 def _fit(
@@ -236,6 +273,7 @@ def _card(tasks: Tasks, method: str, seed: int, settings: dict[str, Any]) -> dic
         "tasks": len(sizes),
         "points": {"least": min(sizes), "most": max(sizes), "in_all": sum(sizes)},
         "inputs": list(tasks.columns),
+        "classes": None if tasks.classes is None else len(tasks.classes),
         "codec": tasks.codec.to_json() if tasks.codec is not None else None,
         "ranges": [[float(low), float(high)] for low, high in zip(pooled.min(0), pooled.max(0), strict=True)],
     }

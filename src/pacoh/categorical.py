@@ -1,6 +1,7 @@
 """Predictive distributions of a class at q query points."""
 
 import abc
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -95,7 +96,7 @@ class CategoricalMixture(AbstractClasses):
     @property
     def probs(self) -> Float[Array, "*n q C"]:
         """The classes' probabilities."""
-        xp = jnp if isinstance(self.logits, jax.Array) else np
+        xp: Any = jnp if isinstance(self.logits, jax.Array) else np
         return xp.exp(self.log_probs)
 
     @property
@@ -113,9 +114,9 @@ class CategoricalMixture(AbstractClasses):
         """The probability of the most probable class."""
         return self.probs.max(-1)
 
-    def log_prob(self, y: Int[Array, "*n q"]) -> Float[Array, "*n q"]:
+    def log_prob(self, y) -> Float[Array, "*n q"]:
         """The log-probability of the class ids y."""
-        xp = jnp if isinstance(self.logits, jax.Array) else np
+        xp: Any = jnp if isinstance(self.logits, jax.Array) else np
         return xp.take_along_axis(self.log_probs, xp.asarray(y)[..., None].astype(int), -1)[..., 0]
 
     def sample(self, count: int, key: Key) -> Int[Array, "count *n q"]:

@@ -161,15 +161,19 @@ def _values(tables: Iterable[Table], part: str, column: str, j: int = 0) -> tupl
 class Codec:
     """What turns a person's rows into numbers: input columns, levels of the categorical ones, class labels.
 
-    It is learned from the meta-train tasks, hashable, and survives JSON.
+    It is learned from the meta-train tasks, hashable, and survives JSON. With labels per task (`by_task`) `classes`
+    are the ids 0, 1, ... that the sorted labels of a task get.
     """
 
     columns: tuple[str, ...]
     levels: tuple[tuple[str, tuple], ...] = ()
     classes: tuple | None = None
+    by_task: bool = False
 
     @staticmethod
-    def learn(tables: Sequence[Table], categorical: Sequence[str] | None = None, classes: bool = False) -> "Codec":
+    def learn(
+        tables: Sequence[Table], categorical: Sequence[str] | None = None, classes: bool | str = False
+    ) -> "Codec":
         """The codec of these tasks; columns that their type declares as text are categorical unless told otherwise."""
         first = next((table for table in tables if table.columns), tables[0])
         columns = first.names()
@@ -183,7 +187,9 @@ class Codec:
         levels = tuple(
             (column, _values(tables, "x", column, j)) for j, column in enumerate(columns) if column in chosen
         )
-        return Codec(columns, levels, _learn_classes(tables) if classes else None)
+        by_task = classes == "task"
+        known = _learn_ways(tables) if by_task else _learn_classes(tables) if classes else None
+        return Codec(columns, levels, known, by_task)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -237,7 +243,21 @@ class Codec:
         """The targets of a table: numbers, or class ids."""
         if self.classes is None:
             return numbers(table.y[:, None], table, ("y",))[:, 0]
-        return _ids(table.y, self.classes, table, "y")
+        return _ids(table.y, self.labels(table) if self.by_task else self.classes, table, "y")
+
+    def labels(self, table: Table) -> tuple:
+        """What the class ids of a table stand for: the same labels in all tasks, or the task's own in sorted order."""
+        assert self.classes is not None
+        if not self.by_task:
+            return self.classes
+        found = _labels_of([table])
+        if len(table.y) and len(found) != len(self.classes):
+            raise PacohError(
+                f"Task {table.name!r} has {counted(len(found), 'class')} ({listed(found)}), the meta-train tasks have "
+                f"{len(self.classes)} each. Labels are each task's own here, so its points must name all of its "
+                "classes: give at least one point of each."
+            )
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """Lists, strings and numbers only."""
@@ -246,6 +266,7 @@ class Codec:
             "columns": list(self.columns),
             "levels": levels,
             "classes": None if self.classes is None else list(self.classes),
+            "by_task": self.by_task,
         }
 
     @staticmethod
@@ -253,21 +274,43 @@ class Codec:
         """The codec that `to_json` wrote."""
         levels = tuple((column, tuple(values)) for column, values in stored["levels"])
         classes = stored["classes"]
-        return Codec(tuple(stored["columns"]), levels, None if classes is None else tuple(classes))
+        by_task = stored.get("by_task", False)
+        return Codec(tuple(stored["columns"]), levels, None if classes is None else tuple(classes), by_task)
 
 
-def _learn_classes(tables: Sequence[Table]) -> tuple:
-    classes = _values(tables, "y", "y")
-    fraction = next((label for label in classes if isinstance(label, float)), None)
+def _labels_of(tables: Sequence[Table]) -> tuple:
+    """The distinct labels, sorted."""
+    labels = _values(tables, "y", "y")
+    fraction = next((label for label in labels if isinstance(label, float)), None)
     if fraction is not None:
         raise PacohError(
             f"Class labels are text, whole numbers or booleans, got {fraction}. For regression leave classes=True out."
         )
+    return labels
+
+
+def _learn_classes(tables: Sequence[Table]) -> tuple:
+    """The labels that all tasks share."""
+    classes = _labels_of(tables)
     if len(classes) < 2:
         raise PacohError(
             f"Classes need two labels or more; task {tables[0].name!r} and all others have {listed(classes)}."
         )
     return classes
+
+
+def _learn_ways(tables: Sequence[Table]) -> tuple:
+    """The ids of labels that each task has for itself: as many in every task."""
+    own = [_labels_of([table]) for table in tables]
+    for table, labels in zip(tables, own, strict=True):
+        if len(labels) != len(own[0]) or len(labels) < 2:
+            other = "" if len(labels) < 2 else f", task {tables[0].name!r} has {len(own[0])} ({listed(own[0])})"
+            raise PacohError(
+                f"Labels per task need the same number of classes in every task, two or more: task {table.name!r} has "
+                f"{len(labels)} ({listed(labels)}){other}. Drop some classes or tasks; where a label means the same in "
+                "all tasks, pass classes=True."
+            )
+    return tuple(range(len(own[0])))
 
 
 def _ids(cells: np.ndarray, known: tuple, table: Table, column: str) -> np.ndarray:
@@ -294,5 +337,5 @@ def listed(items: Sequence) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """1 point, 2 points."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+    """1 point, 2 points, 2 classes."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}{'es' if noun.endswith('s') else 's'}"

@@ -7,7 +7,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from pacoh.api import Model
-from pacoh.predictive import AbstractDistribution
+from pacoh.predictive import AbstractDistribution, AbstractNumeric
 from pacoh.reading import Split
 
 
@@ -26,7 +26,8 @@ def compare_on_task(vanilla: Model, learned: Model, split: Split, path: Path, ta
                 panel.fill_between(
                     grid, *predictive.interval(0.95), alpha=0.25, lw=0, color="tab:blue", label="95 % interval"
                 )
-            panel.plot(grid, predictive.mean, color="tab:blue", label="mean")
+            if isinstance(predictive, AbstractNumeric):
+                panel.plot(grid, predictive.mean, color="tab:blue", label="mean")
             panel.plot(x_query[:, 0], y_query, ".", ms=2, color="0.5", label="unseen points")
             panel.plot(x[:points, 0], y[:points], "o", color="tab:red", label="context")
             panel.set_title(f"{name}, {points} points")

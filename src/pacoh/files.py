@@ -223,8 +223,13 @@ def tables(path: Path, roles: Roles) -> list[Table]:
         return frame(_parquet(path), repr(path.name), roles.task or "task").tasks(roles)
     else:
         raise PacohError(f"{path.name!r} is of no known kind. Tasks are read from {ACCEPTED}.")
+    return whole_labels(found) if roles.labels else found
+
+
+def whole_labels(found: list[Table]) -> list[Table]:
+    """The same tables with whole numbers for labels, where every label is the text of one."""
     whole = re.compile("0|-?[1-9][0-9]*")
-    if roles.labels and all(isinstance(y, str) and whole.fullmatch(y) for table in found for y in table.y):
+    if all(isinstance(y, str) and whole.fullmatch(y) for table in found for y in table.y):
         return [replace(table, y=np.array([int(label) for label in table.y], object)) for table in found]
     return found
 

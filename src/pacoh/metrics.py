@@ -1,7 +1,7 @@
 """How good a predictive distribution is, as functions of (predictive, y, mask).
 
 Arrays carry a leading task axis (n, q); a metric is computed for each task and then averaged over the tasks, unless its
-name says pooled. Everything is computed in NumPy's float64, in the units of y.
+name says pooled; `ece` is pooled, too. Everything is computed in NumPy's float64, in the units of y; classes are ids.
 """
 
 from collections.abc import Callable
@@ -9,8 +9,9 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
+from pacoh.categorical import AbstractClasses, CategoricalMixture
 from pacoh.errors import PacohError
-from pacoh.predictive import AbstractDistribution, AbstractPredictive
+from pacoh.predictive import AbstractDistribution, AbstractNumeric, AbstractPredictive
 
 CODE_LEVELS = np.linspace(0.05, 0.95, 20)
 """The levels behind the published tables (the default)."""
@@ -21,15 +22,17 @@ FORMS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "root-mean-square": lambda gap: np.sqrt((gap**2).mean(-1)),
 }
 """How the gaps at the levels become one number; the published GP cells may carry the second."""
+BINS = 20
+"""Bins of the confidence: ((h - 1) / 20, h / 20]."""
 
 
-def rmse(predictive: AbstractPredictive, y: np.ndarray, mask: np.ndarray) -> float:
+def rmse(predictive: AbstractNumeric, y: np.ndarray, mask: np.ndarray) -> float:
     """sqrt(mean (mean - y)^2) of each task, averaged over tasks."""
     return float(np.mean(np.sqrt(_task_mean((predictive.mean - y) ** 2, mask))))
 
 
-def log_likelihood(predictive: AbstractDistribution, y: np.ndarray, mask: np.ndarray) -> float:
-    """Mean log predictive density a point, of each task, averaged over tasks."""
+def log_likelihood(predictive: AbstractDistribution | CategoricalMixture, y: np.ndarray, mask: np.ndarray) -> float:
+    """Mean log predictive density (of a class: log-probability) a point, of each task, averaged over tasks."""
     return float(np.mean(_task_mean(predictive.log_prob(y), mask)))
 
 
@@ -71,19 +74,48 @@ def coverage(predictive: AbstractDistribution, y: np.ndarray, mask: np.ndarray, 
     return float(np.mean((cdf >= tail) & (cdf <= 1 - tail)))
 
 
+def accuracy(predictive: AbstractClasses, y: np.ndarray, mask: np.ndarray) -> float:
+    """The share of points whose most probable class is theirs, of each task, averaged over tasks."""
+    return float(np.mean(_task_mean(predictive.mode == y, mask)))
+
+
+def ece(predictive: CategoricalMixture, y: np.ndarray, mask: np.ndarray) -> float:
+    """sum_h |B_h| / m |accuracy in B_h - mean confidence in B_h|: the expected calibration error of all points."""
+    right, confidence = np.asarray(predictive.mode == y), np.asarray(predictive.confidence)
+    return _ece(right[mask], confidence[mask])
+
+
+def ece_by_task(predictive: CategoricalMixture, y: np.ndarray, mask: np.ndarray) -> float:
+    """The expected calibration error of each task, averaged over tasks: on few points it is large for anyone."""
+    right, confidence = np.asarray(predictive.mode == y), np.asarray(predictive.confidence)
+    return float(np.mean([_ece(r[keep], c[keep]) for r, c, keep in zip(right, confidence, mask, strict=True)]))
+
+
+def _ece(right: np.ndarray, confidence: np.ndarray) -> float:
+    edges = np.arange(1, BINS) / BINS
+    bins = np.searchsorted(edges, confidence, side="left")  # the upper edge belongs to its bin
+    return float(np.abs(np.bincount(bins, right - confidence, BINS)).sum() / len(right))
+
+
 def summary(predictive: AbstractPredictive, y: np.ndarray, mask: np.ndarray) -> dict[str, float | None]:
     """Every metric by name; None where the predictive has none. Tasks without a query point are left out."""
     asked = np.asarray(mask.any(-1))
     if not asked.any():
         raise PacohError("No task has a point to predict: use fewer context points a task.")
-    y = np.where(mask, y, 0.0)
+    y = np.where(mask, y, 0)
     if not asked.all():
         predictive = _tasks(predictive, asked)
         y, mask = y[asked], mask[asked]
-    result: dict[str, float | None] = {"rmse": rmse(predictive, y, mask)}
-    for name, metric in _DISTRIBUTIONAL.items():
-        result[name] = metric(predictive, y, mask) if isinstance(predictive, AbstractDistribution) else None
-    return result
+    known: dict[str, float | None] = {}
+    if isinstance(predictive, AbstractNumeric):
+        known["rmse"] = rmse(predictive, y, mask)
+    if isinstance(predictive, AbstractDistribution):
+        known |= {name: metric(predictive, y, mask) for name, metric in _DISTRIBUTIONAL.items()}
+    if isinstance(predictive, AbstractClasses):
+        known["accuracy"] = accuracy(predictive, y, mask)
+    if isinstance(predictive, CategoricalMixture):
+        known |= {name: metric(predictive, y, mask) for name, metric in _CATEGORICAL.items()}
+    return dict.fromkeys((*OF_NUMBERS, *OF_CLASSES)) | known
 
 
 _DISTRIBUTIONAL = {
@@ -93,6 +125,9 @@ _DISTRIBUTIONAL = {
     "coverage_90": coverage,
     "crps": crps,
 }
+_CATEGORICAL = {"log_likelihood": log_likelihood, "ece": ece, "ece_by_task": ece_by_task}
+OF_NUMBERS, OF_CLASSES = ("rmse", *_DISTRIBUTIONAL), ("accuracy", *_CATEGORICAL)
+"""The names in a summary that speak of numbers, and those that speak of classes."""
 
 
 def _form(name: str) -> Callable[[np.ndarray], np.ndarray]:

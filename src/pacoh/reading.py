@@ -88,6 +88,20 @@ class Tasks:
                 )
         return Split(self.rows(masks), self.rows([~mask for mask in masks]))
 
+    def shots(self, count: int) -> "Split":
+        """The first `count` rows of each class of each task as context, the rest as query."""
+        if self.classes is None:
+            raise PacohError("Shots are points of a class, and these targets are numbers: use split.")
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise PacohError(f"Shots are a whole number of 1 or more, got {count!r}.")
+        masks = [np.zeros(size, bool) for size in self.sizes]
+        for name, y, mask in zip(self.names, self.y, masks, strict=True):
+            for label in np.unique(y):
+                mask[np.flatnonzero(y == label)[:count]] = True
+            if mask.all():
+                raise PacohError(f"Task {name!r} has at most {counted(count, 'row')} of each class: none is left.")
+        return Split(self.rows(masks), self.rows([~mask for mask in masks]))
+
 
 @dataclass(frozen=True, eq=False)
 class Split:
@@ -123,7 +137,7 @@ def read(
     task: str | None = None,
     target: str | None = None,
     minimum: int = 2,
-    classes: bool = False,
+    classes: bool | str = False,
     categorical: Sequence[str] | None = None,
     split_column: str | None = None,
     codec: Codec | None = None,
@@ -131,13 +145,18 @@ def read(
     """Checked tasks from a list of (X, y), a dict, a DataFrame, a folder of CSVs, or a CSV, NPZ or Parquet file.
 
     With `codec`, the tasks are encoded as those it was learned from: columns, levels and labels must be known.
-    Columns of text in a DataFrame or Parquet file are categorical; elsewhere `categorical` names them.
+    Columns of text in a DataFrame or Parquet file are categorical; elsewhere `categorical` names them. `classes` says
+    that the targets are labels: True where they mean the same in all tasks, "task" where each task has its own.
     """
+    if classes not in (True, False, "task"):
+        raise PacohError(
+            f'`classes` is True (labels shared by all tasks), "task" (each its own) or False; got {classes!r}.'
+        )
     if isinstance(source, Tasks):
         return _recheck(source, minimum)
     if isinstance(categorical, str):
         categorical = [categorical]
-    labelled = classes if codec is None else codec.classes is not None
+    labelled = bool(classes) if codec is None else codec.classes is not None
     text = categorical or () if codec is None else [column for column, _ in codec.levels]
     roles = files.Roles(task, target, split_column, frozenset(text), labelled)
     tables = raw_tables(source, roles)
@@ -162,13 +181,25 @@ def read_points(
     X: Any, y: Any = None, *, d: int | None = None, name: str = "points", codec: Codec | None = None
 ) -> Any:
     """One task's X, or (X, y) with targets, checked against the model's d or codec; no points are fine here."""
-    table = _shaped(Table(name, X, y), least=0)
+    table, codec = _points(Table(name, X, y), codec, d)
+    x = codec.inputs(table)
+    return x if table.y is None else (x, codec.targets(table))
+
+
+def read_context(X: Any, y: Any, codec: Codec) -> tuple[np.ndarray, np.ndarray, tuple | None]:
+    """A context's X and y, and the labels that its class ids stand for: None for numbers, or where none is named."""
+    table, _ = _points(Table("context", X, [] if y is None else y), codec)
+    nameless = codec.classes is None or (codec.by_task and not len(table.y))
+    return codec.inputs(table), codec.targets(table), None if nameless else codec.labels(table)
+
+
+def _points(table: Table, codec: Codec | None, d: int | None = None) -> tuple[Table, Codec]:
+    """The rows in the codec's order, and the codec: numbers in d columns where there is none."""
+    table = _shaped(table, least=0)
     if len(table.x) == 0 and table.x.shape[1] < 2:
         table = replace(table, x=np.empty((0, len(codec.columns) if codec else d or 1)), columns=None)
     codec = Codec(default_columns(table.x.shape[1] if d is None else d)) if codec is None else codec
-    table = codec.ordered(table)
-    x = codec.inputs(table)
-    return x if table.y is None else (x, codec.targets(table))
+    return codec.ordered(table), codec
 
 
 def csv_table(path: str | Path, codec: Codec, *, targets: bool, target: str | None = None) -> Table:
@@ -181,7 +212,8 @@ def csv_table(path: str | Path, codec: Codec, *, targets: bool, target: str | No
     spare = target or "y"
     known = sheet.columns is not None and spare in sheet.columns and spare not in codec.columns
     position = sheet.last(roles) if targets else sheet.position(spare, "target") if known else None
-    return sheet.table(Path(path).stem, roles, position)
+    table = sheet.table(Path(path).stem, roles, position)
+    return files.whole_labels([table])[0] if roles.labels and targets else table
 
 
 def _recheck(tasks: Tasks, minimum: int) -> Tasks:

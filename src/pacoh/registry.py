@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from pacoh.environments.base import AbstractEnvironment
 from pacoh.environments.berkeley import Berkeley
 from pacoh.environments.cauchy import Cauchy
+from pacoh.environments.ellipses import Ellipses
 from pacoh.environments.mhc import MHC
 from pacoh.environments.omniglot import Omniglot
 from pacoh.environments.physionet import gcs, hct
@@ -21,16 +22,18 @@ from pacoh.inference.vi import VI
 from pacoh.learners.base import AbstractMetaLearner
 from pacoh.learners.guard import Guard
 from pacoh.learners.naive import ContextMean, LastValue, PooledRidge
+from pacoh.learners.naive_classes import MajorityClass, NearestPrototype
 from pacoh.learners.pacoh import PACOH
 from pacoh.learners.vanilla import Fixed, Vanilla
 from pacoh.priors.bnn import AbstractDrawnPrior, BNNPrior
+from pacoh.priors.conv import image_net
 from pacoh.priors.gp import GPPrior, paper_gp
 from pacoh.priors.hyper import GroupGaussian, NoHyperPrior
 from pacoh.priors.kernels import SE, AbstractKernel, Linear, Matern, Product, Sum, Warped
 from pacoh.priors.last_layer import LastLayerBNN
 from pacoh.priors.likelihoods import Categorical, GaussianNoise
 from pacoh.priors.means import AbstractMean, Constant, LinearMean, Network
-from pacoh.priors.nets import MLP
+from pacoh.priors.nets import MLP, AbstractNet
 from pacoh.priors.weights import DiagonalGaussian
 from pacoh.theory import Rates
 
@@ -52,6 +55,8 @@ class Method:
     summary: str
     has_prior: bool = True  # an empty context is answered
     distributional: bool = True  # predicts distributions, not points
+    numbers: bool = True  # takes targets that are numbers
+    classes: bool = False  # takes targets that are classes
 
 
 def _mean(name: str, net: MLP) -> AbstractMean:
@@ -189,12 +194,13 @@ together (draws 100-105, MAP, 2,000 steps, two draws an evidence: longer trainin
 def bnn_prior(
     shape: Shape,
     *,
+    net: str = "mlp",
     layers: int = 4,
     width: int = 32,
     activation: str = "gelu",
     reach: float = 1.0,
     waves: int | None = None,
-    spread: float = 0.23,
+    spread: float | None = None,
     noise: float = 0.2,
     draws: int | None = None,
     average: bool = False,
@@ -206,22 +212,28 @@ def bnn_prior(
     adapt_rate: float = 0.03,
     prior_weight: float = 1.0,
 ) -> AbstractDrawnPrior:
-    """A prior over the weights of a network, from names and numbers.
+    """A prior over the weights of a network, from names and numbers; `conv` is for inputs that are square images.
 
     In regression the last layer is integrated out (`exact`), two draws of the others are enough, and 64 waves stand
-    beside them; else all is drawn, ten times, and there are none.
+    beside them; else all is drawn (ten times, for classes fifty), and there are none.
     """
-    exact = exact and shape.classes is None
-    draws = (2 if exact else 10) if draws is None else draws
+    exact = exact and shape.classes is None and net == "mlp"
+    draws = (2 if exact else 10 if shape.classes is None else 50) if draws is None else draws
     waves = (64 if exact else 0) if waves is None else waves
-    net, weights = MLP((width,) * layers, activation, reach, waves), DiagonalGaussian(spread)
+    spread = (0.23 if shape.classes is None else 0.4) if spread is None else spread
+    sizes, weights = ((width,) * layers, activation, reach), DiagonalGaussian(spread)
+    networks: dict[str, Callable[[], AbstractNet]] = {
+        "mlp": lambda: MLP(*sizes, waves),
+        "conv": lambda: image_net(shape.d, *sizes),
+    }
+    network: Any = _choose("net", net, networks)()
     engine = SVGD(particles=hypotheses, optimizer=Adam(adapt_rate, adapt_steps))
     rest: dict[str, Any] = {"weights": weights, "adaptation": engine, "prior_weight": prior_weight, "draws": draws}
     rest |= {"points": points, "average": average, "coupled": coupled}
     if shape.classes is not None:
-        return BNNPrior(net=net, likelihood=Categorical(shape.classes), **rest)
-    family = LastLayerBNN if exact else BNNPrior
-    return family(net=net, likelihood=GaussianNoise(noise=noise), **rest)
+        return BNNPrior(net=network, likelihood=Categorical(outputs=shape.classes), **rest)
+    kind = LastLayerBNN if exact else BNNPrior
+    return kind(net=network, likelihood=GaussianNoise(noise=noise), **rest)
 
 
 def _pacoh_nn(
@@ -229,7 +241,7 @@ def _pacoh_nn(
     engine: Callable[[Adam], AbstractInference],
     *,
     steps: int = 2000,
-    rate: float = 0.003,
+    rate: float | None = None,
     temperature: float = 1.0,
     batch: int | None = None,
     beta_power: float = 1.0,
@@ -246,6 +258,7 @@ def _pacoh_nn(
     """
     if paper is not None and sds is not None:
         raise PacohError("The paper's hyper-prior has one sd for everything: give `paper` or `sds`, not both.")
+    rate = (0.003 if shape.classes is None else 0.01) if rate is None else rate
     hyper = _hyper(sds, temperature**0.5, _NN_SDS) if paper is None else _paper_hyper(_NN_SDS, paper)
     return PACOH(
         bnn_prior(shape, **prior),
@@ -263,8 +276,19 @@ def _paper_hyper(groups: dict[str, float], s: float) -> GroupGaussian:
     return GroupGaussian(dict.fromkeys(groups, s), exact=True)
 
 
-def _vanilla_bnn(shape: Shape, *, spread: float = 1.0, **prior: Any) -> Fixed:
-    return Fixed(bnn_prior(shape, spread=spread, **prior))
+def _vanilla_bnn(
+    shape: Shape,
+    *,
+    spread: float | None = None,
+    exact: bool = False,
+    hypotheses: int = 10,
+    adapt_steps: int = 1000,
+    **prior: Any,
+) -> Fixed:
+    """A network of zero-centred weights, all drawn, learned from one task by Stein particles."""
+    spread = (1.0 if shape.classes is None else 4.0) if spread is None else spread
+    settings = {"exact": exact, "hypotheses": hypotheses, "adapt_steps": adapt_steps, "spread": spread}
+    return Fixed(bnn_prior(shape, **settings, **prior))
 
 
 METHODS: dict[str, Method] = {
@@ -288,13 +312,16 @@ METHODS: dict[str, Method] = {
     ),
     "pacoh-gp-nuts": Method(_pacoh_gp_nuts, "PACOH with a small GP prior (no networks), exact draws"),
     "pacoh-nn-map": Method(
-        lambda shape, **settings: _pacoh_nn(shape, MAP, **settings), "PACOH with a Bayesian-network prior, its mode"
+        lambda shape, **settings: _pacoh_nn(shape, MAP, **settings),
+        "PACOH with a Bayesian-network prior, its mode",
+        classes=True,
     ),
     "pacoh-nn-svgd": Method(
         lambda shape, particles=4, **settings: _pacoh_nn(
             shape, lambda adam: SVGD(particles=particles, optimizer=adam), **settings
         ),
         "PACOH with Bayesian-network priors, Stein particles",
+        classes=True,
     ),
     "pacoh-nn-vi": Method(
         lambda shape, samples=3, predict=10, sd=0.01, temperature=0.01, **settings: _pacoh_nn(
@@ -304,8 +331,9 @@ METHODS: dict[str, Method] = {
             **settings,
         ),
         "PACOH with Bayesian-network priors, a variational Gaussian",
+        classes=True,
     ),
-    "vanilla-bnn": Method(_vanilla_bnn, "a Bayesian network on each task alone"),
+    "vanilla-bnn": Method(_vanilla_bnn, "a Bayesian network on each task alone", classes=True),
     "mll-gp": Method(_mll_gp, "a GP prior by maximal evidence, without a hyper-prior"),
     "vanilla-gp": Method(_vanilla_gp, "a GP on each task alone"),
     "dkl-gp": Method(
@@ -327,11 +355,26 @@ METHODS: dict[str, Method] = {
         "one linear regression on the points of all tasks",
         distributional=False,
     ),
+    "majority-class": Method(
+        lambda shape: MajorityClass(shape.classes),
+        "no learning: the context's most frequent class",
+        distributional=False,
+        numbers=False,
+        classes=True,
+    ),
+    "nearest-prototype": Method(
+        lambda shape: NearestPrototype(shape.classes),
+        "no learning: the class whose mean in the context is nearest",
+        distributional=False,
+        numbers=False,
+        classes=True,
+    ),
 }
 
 ENVIRONMENTS: dict[str, Callable[..., AbstractEnvironment]] = {
     "sinusoid": Sinusoid,
     "cauchy": Cauchy,
+    "ellipses": Ellipses,
     "swissfel": SwissFEL,
     "swissfel-sim": SwissFELStandIn,
     "physionet-gcs": gcs,
@@ -362,10 +405,19 @@ def _check_setting(name: str, value: Any) -> None:
         raise PacohError(f"The setting {name} is a positive number; got {value!r}.")
 
 
+def _check_kind(method: str, shape: Shape) -> None:
+    """Refuses targets that a method cannot take, and names methods that can."""
+    kind, other = ("numbers", "classes") if shape.classes is None else ("classes", "numbers")
+    if not getattr(METHODS[method], kind):
+        able = [name for name, one in METHODS.items() if getattr(one, kind)]
+        raise PacohError(f"{method} is for targets that are {other}, and these are {kind}. Use {', '.join(able)}.")
+
+
 def learner(method: str, shape: Shape, *, guard: bool = False, **settings: Any) -> AbstractMetaLearner:
     """The learner that a name and settings stand for; `guard` mixes in a weak GP where a context asks for it."""
     if method not in METHODS:
         raise PacohError(f"There is no method {method!r}. Methods: {', '.join(METHODS)}.")
+    _check_kind(method, shape)
     for name, value in settings.items():
         _check_setting(name, value)
     try:

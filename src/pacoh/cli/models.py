@@ -18,7 +18,12 @@ TargetColumn = Annotated[
     str | None, typer.Option("--target", help="The column to predict (default: the last, or `y`).")
 ]
 
-ClassesOption = Annotated[bool, typer.Option("--classes", help="The targets are class labels.")]
+ClassesOption = Annotated[
+    bool, typer.Option("--classes", help="The targets are class labels that mean the same in all tasks.")
+]
+TaskClassesOption = Annotated[
+    bool, typer.Option("--task-classes", help="The targets are class labels, each task's own (K-way few-shot).")
+]
 CategoricalOption = Annotated[
     str | None, typer.Option("--categorical", help="Input columns that hold categories, as a,b.")
 ]
@@ -48,6 +53,7 @@ def fit(
     task: TaskColumn = None,
     target: TargetColumn = None,
     classes: ClassesOption = False,
+    task_classes: TaskClassesOption = False,
     categorical: CategoricalOption = None,
     split: Annotated[
         str | None, typer.Option(help="A column that marks context and query rows; it is no input.")
@@ -97,7 +103,15 @@ def fit(
         if method not in registry.METHODS:
             registry.learner(method, registry.Shape(2, 1, 1))  # the error that lists the methods
         named = categorical.split(",") if categorical else None
-        tasks = train_tasks(source, draw, task, target, classes=classes, categorical=named, split_column=split)
+        tasks = train_tasks(
+            source,
+            draw,
+            task,
+            target,
+            classes="task" if task_classes else classes,
+            categorical=named,
+            split_column=split,
+        )
         if guard or (guard is None and method.startswith("pacoh-gp")):
             chosen.setdefault("guard", True)
         with progress_bar(method) as bar:
@@ -121,6 +135,9 @@ def evaluate(
         str | None,
         typer.Option(help="Own tasks: the first N rows of each (5), a share of them (0.5), or a column that says."),
     ] = None,
+    shots: Annotated[
+        int | None, typer.Option(help="Own tasks with labels: the first N rows of each class as context.")
+    ] = None,
     draw: DrawOption = 29,
     seed: Annotated[int, typer.Option(help="Seed of the adaptation.")] = 0,
     task: TaskColumn = None,
@@ -128,15 +145,20 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Scores a model on test tasks: adapts to the context of each, predicts its query points."""
-    from pacoh import api
+    from pacoh import api, metrics
     from pacoh.cli.output import prepare_jax, show
 
+    if shots is not None and context is not None:
+        raise typer.BadParameter("Give the rows of the context (--context) or the shots of each class (--shots).")
     prepare_jax()
     loaded = api.load(model)
-    split = _test_tasks(loaded, source, draw, task, target, context)
+    split = _test_tasks(loaded, source, draw, task, target, context if shots is None else shots)
     record: dict[str, Any] = {"method": loaded.card["method"], "tasks": len(split.context)}
     scores = loaded.evaluate(split, seed=seed)
-    show(record | scores | {"accuracy": None, "ece": None} if as_json else record | scores, as_json)
+    if not as_json:
+        kind = metrics.OF_NUMBERS if loaded.codec.classes is None else metrics.OF_CLASSES
+        scores = {name: scores[name] for name in kind}
+    show(record | scores, as_json)
 
 
 def predict(
@@ -149,11 +171,13 @@ def predict(
     target: TargetColumn = None,
     seed: Annotated[int, typer.Option(help="Seed of the adaptation.")] = 0,
 ) -> None:
-    """Predicts a new task: the query's columns, then mean, std and the 5, 50 and 95 % quantiles at each row."""
+    """Predicts a new task: the query's columns, then mean, std and the 5, 50 and 95 % quantiles at each row.
+
+    Of classes: the most probable label, and the probability of each.
+    """
     from pacoh import api
     from pacoh.cli.output import prepare_jax
-    from pacoh.cli.predictions import write
-    from pacoh.predictive import AbstractDistribution
+    from pacoh.cli.predictions import columns_of, write
     from pacoh.reading import csv_table
 
     prepare_jax()
@@ -161,10 +185,7 @@ def predict(
     known = None if context is None else csv_table(context, loaded.codec, targets=True, target=target)
     asked = csv_table(query, loaded.codec, targets=False, target=target)
     predictive = loaded.adapt(known, None if known is None else known.y, seed=seed)(asked)
-    columns: dict[str, Any] = {"mean": predictive.mean}
-    if isinstance(predictive, AbstractDistribution):
-        columns |= {"std": predictive.std, **{f"q{p:02d}": predictive.quantile(p / 100) for p in (5, 50, 95)}}
-    write(out, query, loaded.codec.columns, columns)
+    write(out, query, loaded.codec.columns, columns_of(predictive))
     typer.echo(f"{len(asked.x)} predictions in {out}")
 
 
@@ -214,7 +235,10 @@ def train_tasks(source: str, draw: int, task: str | None, target: str | None, co
     return read(tasks_path(source), task=task, target=target, codec=codec, **reading)
 
 
-def _test_tasks(model: Any, source: str, draw: int, task: str | None, target: str | None, context: str | None) -> Any:
+def _test_tasks(
+    model: Any, source: str, draw: int, task: str | None, target: str | None, context: str | int | None
+) -> Any:
+    """The test tasks that a source names; a context that is no text counts the rows of each class."""
     from pacoh.errors import PacohError
     from pacoh.reading import context_amount, read
 
@@ -224,11 +248,11 @@ def _test_tasks(model: Any, source: str, draw: int, task: str | None, target: st
     if context is None:
         raise PacohError(
             "For your own tasks say which rows of each are context: --context N for the first N, --context 0.5 for a "
-            "share, or --context COLUMN; the others are predicted."
+            "share, or --context COLUMN; with labels also --shots N of each class. The others are predicted."
         )
-    column = context if isinstance(context_amount(context), str) else None
+    column = context if isinstance(context, str) and isinstance(context_amount(context), str) else None
     tasks = read(tasks_path(source), task=task, target=target, minimum=1, codec=model.codec, split_column=column)
-    return tasks.split(context)
+    return tasks.shots(context) if isinstance(context, int) else tasks.split(context)
 
 
 def tasks_path(source: str) -> Path:

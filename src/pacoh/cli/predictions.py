@@ -3,10 +3,29 @@
 import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from pacoh import files
+from pacoh.categorical import AbstractClasses, CategoricalMixture
+from pacoh.predictive import AbstractDistribution, AbstractNumeric, AbstractPredictive
+
+
+def columns_of(predictive: AbstractPredictive) -> dict[str, Any]:
+    """What is written of a predictive: mean, std and quantiles; or label and probabilities."""
+    columns: dict[str, Any] = {}
+    if isinstance(predictive, AbstractNumeric):
+        columns["mean"] = predictive.mean
+    if isinstance(predictive, AbstractDistribution):
+        columns |= {"std": predictive.std, **{f"q{p:02d}": predictive.quantile(p / 100) for p in (5, 50, 95)}}
+    if isinstance(predictive, AbstractClasses):
+        columns["label"] = predictive.labels
+    if isinstance(predictive, CategoricalMixture):
+        probs = predictive.probs
+        classes = range(probs.shape[-1]) if predictive.classes is None else predictive.classes
+        columns |= {f"p_{name}": probs[:, i] for i, name in enumerate(classes)}
+    return columns
 
 
 def write(out: Path, query: Path, inputs: Sequence[str], predictions: Mapping[str, np.ndarray]) -> None:

@@ -3,6 +3,7 @@
 from pacoh.environments.base import PUBLISHED, AbstractEnvironment, Draw
 from pacoh.environments.berkeley import Berkeley
 from pacoh.environments.cauchy import Cauchy
+from pacoh.environments.ellipses import Ellipses
 from pacoh.environments.mhc import MHC
 from pacoh.environments.omniglot import Omniglot
 from pacoh.environments.physionet import PhysioNet
@@ -16,6 +17,7 @@ __all__ = [
     "Berkeley",
     "Cauchy",
     "Draw",
+    "Ellipses",
     "Omniglot",
     "PhysioNet",
     "Sinusoid",

@@ -23,10 +23,10 @@ class Draw(NamedTuple):
     valid: Split | None
 
 
-def named(pairs: list[Pair]) -> Tasks:
-    """Tasks that the environment vouches for, named by their numbers."""
-    names = tuple(str(i) for i in range(len(pairs)))
-    return Tasks(names, tuple(x for x, _ in pairs), tuple(y for _, y in pairs), default_columns(pairs[0][0].shape[1]))
+def named(pairs: list[Pair], classes: tuple | None = None) -> Tasks:
+    """Tasks that the environment vouches for, named by their numbers; `classes` are the labels of class ids."""
+    names, columns = tuple(str(i) for i in range(len(pairs))), default_columns(pairs[0][0].shape[1])
+    return Tasks(names, tuple(x for x, _ in pairs), tuple(y for _, y in pairs), columns, classes)
 
 
 class AbstractEnvironment(eqx.Module):

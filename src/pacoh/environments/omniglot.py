@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import equinox as eqx
 import numpy as np
 
-from pacoh.encoding import default_columns
+from pacoh.encoding import Codec, default_columns
 from pacoh.environments.base import PUBLISHED, AbstractEnvironment, Draw
 from pacoh.errors import PacohError
 from pacoh.reading import Split, Tasks
@@ -82,4 +82,6 @@ class Omniglot(AbstractEnvironment):
             rows = [first[letter] + next(drawings) for letter in letters]
             x.append(pixels[np.concatenate(rows)].astype(np.float64))
             y.append(np.repeat(np.arange(self.ways), [len(some) for some in rows]))
-        return Tasks(tuple(groups), tuple(x), tuple(y), default_columns(pixels.shape[1]), tuple(range(self.ways)))
+        columns, classes = default_columns(pixels.shape[1]), tuple(range(self.ways))
+        codec = Codec(columns, (), classes, by_task=True)
+        return Tasks(tuple(groups), tuple(x), tuple(y), columns, classes, codec)

@@ -25,17 +25,20 @@ def prepare(
     learner: AbstractMetaLearner | str,
     *,
     d: int = 1,
+    classes: int | None = None,
     settings: Mapping[str, Any] | None = None,
     skip: Mapping[str, str] | None = None,
     **claims: Any,
 ) -> Subject:
     """Fits a learner, or a registered method with `settings`, once for all checks.
 
-    `claims` are `has_prior` and `distributional` (a registered method brings its own) and `tolerance`; `skip` maps the
-    name of a check that cannot apply to the reason.
+    `classes` is the number of classes for a learner that predicts them, None for one that predicts numbers. `claims`
+    are `has_prior` and `distributional` (a registered method brings its own) and `tolerance`; `skip` maps the name of
+    a check that cannot apply to the reason.
     """
     if isinstance(learner, str):
-        made = registry.learner(learner, registry.Shape(len(SIZES), float(np.mean(SIZES)), d), **(settings or {}))
+        shape = registry.Shape(len(SIZES), float(np.mean(SIZES)), d, classes)
+        made = registry.learner(learner, shape, **(settings or {}))
         method = registry.METHODS[learner]
         claims = {"has_prior": method.has_prior, "distributional": method.distributional} | claims
     else:
@@ -43,8 +46,8 @@ def prepare(
     unknown = set(skip or {}) - set(CHECKS)
     if unknown:
         raise PacohError(f"There is no check {sorted(unknown)[0]!r}. Checks: {', '.join(CHECKS)}.")
-    tasks = stack(ragged_tasks(d))
-    return Subject(made, made.fit(tasks, jax.random.key(0)), tasks, skip=skip or {}, **claims)
+    tasks = stack(ragged_tasks(d, classes=classes))
+    return Subject(made, made.fit(tasks, jax.random.key(0)), tasks, classes, skip=skip or {}, **claims)
 
 
 def check(name: str, subject: Subject) -> str | None:

@@ -1,5 +1,6 @@
 """The checks: each states one law in its docstring and fails with a sentence that says how it was broken."""
 
+import itertools
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +13,10 @@ import numpy as np
 from jaxtyping import Array
 
 from pacoh import persistence
+from pacoh.categorical import AbstractClasses, CategoricalMixture, PointClass
 from pacoh.data import Dataset, bucket, stack
 from pacoh.learners.base import AbstractMetaLearner, AbstractMetaModel, AbstractTrainedLearner
-from pacoh.predictive import AbstractDistribution, AbstractPredictive, Point
+from pacoh.predictive import AbstractDistribution, AbstractNumeric, AbstractPredictive, Point
 from pacoh.priors.base import AbstractPredictor
 from pacoh.testing.compare import are_close, are_equal, compilations, is_a, is_finite
 from pacoh.testing.subject import QUERIES, SIZES, Subject, ragged_tasks
@@ -58,19 +60,39 @@ def _contract(subject: Subject) -> None:
     parts = _parts(subject.model, subject.task(1), subject.queries, jax.random.key(1))
     is_a(parts.predictor, AbstractPredictor, "what adapt returns")
     for what, predictive in (("predictor(x)", parts.y), ("predictor.latent(x)", parts.f)):
-        is_a(predictive, AbstractPredictive, what)
-        is_finite(predictive.mean, (QUERIES,), f"{what}.mean")
+        _well_formed(predictive, subject, what)
         if isinstance(predictive, AbstractDistribution):
             is_finite(predictive.std, (QUERIES,), f"{what}.std")
             is_finite(predictive.log_prob(predictive.mean), (QUERIES,), f"{what}.log_prob(y)")
             assert (np.asarray(predictive.std) > 0).all(), f"{what}.std must be positive, got {predictive.std}"
-    is_finite(parts.draw, (QUERIES,), "predictor.function(key)(x)")
+        if isinstance(predictive, CategoricalMixture):
+            is_finite(predictive.probs, subject.shape, f"{what}.probs")
+            is_finite(predictive.log_prob(predictive.mode), (QUERIES,), f"{what}.log_prob(y)")
+    is_finite(parts.draw, subject.shape, "predictor.function(key)(x)")
+    if subject.classes is not None:
+        sums = np.asarray(parts.draw.sum(-1))
+        assert np.allclose(sums, 1, atol=1e-4), f"predictor.function(key)(x) must be probabilities, got sums {sums}"
+
+
+def _well_formed(predictive: AbstractPredictive, subject: Subject, what: str) -> None:
+    """A finite mean, or class ids in their range, at every query."""
+    if subject.classes is None:
+        is_a(predictive, AbstractNumeric, what)
+        assert isinstance(predictive, AbstractNumeric)
+        is_finite(predictive.mean, (QUERIES,), f"{what}.mean")
+        return
+    is_a(predictive, AbstractClasses, f"with classes={subject.classes}, {what}")
+    assert isinstance(predictive, AbstractClasses)
+    is_finite(predictive.mode, (QUERIES,), f"{what}.mode")
+    ids = np.asarray(predictive.mode)
+    assert ((ids >= 0) & (ids < subject.classes)).all(), f"{what}.mode must be ids below {subject.classes}, got {ids}"
 
 
 def _kind(subject: Subject) -> None:
-    """A method that says so predicts distributions, any other Points, of y and of f alike."""
+    """A method that says so predicts distributions, any other points, of y and of f alike."""
     parts = _parts(subject.model, subject.task(1), subject.queries, jax.random.key(1))
-    expected = AbstractDistribution if subject.distributional else Point
+    kinds = (PointClass, CategoricalMixture) if subject.classes is not None else (Point, AbstractDistribution)
+    expected = kinds[subject.distributional]
     is_a(parts.y, expected, f"with distributional={subject.distributional}, predictor(x)")
     is_a(parts.f, expected, f"with distributional={subject.distributional}, predictor.latent(x)")
     if isinstance(parts.y, AbstractDistribution) and isinstance(parts.f, AbstractDistribution):
@@ -126,13 +148,13 @@ def _empty(subject: Subject) -> None:
     nothing = Dataset(task.x, task.y, jnp.zeros_like(task.mask))
     fewer = jax.tree.map(lambda leaf: leaf[: min(SIZES)], nothing)
     prior = _answer(subject, fewer, key)
-    is_finite(prior.mean, (QUERIES,), "the mean of the prior predictive")
+    _well_formed(prior, subject, "the prior predictive")
     what = "an empty context as more masked rows and as fewer"
     are_close(_answer(subject, nothing, key), prior, subject.tolerance, what)
 
 
 def _files(subject: Subject) -> None:
-    """A model read back from its file predicts the same to the last bit, and the file holds none of the targets."""
+    """A model read back from its file predicts the same to the last bit, and the file holds none of the data."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
         persistence.save(path, subject.model, {})
@@ -142,14 +164,15 @@ def _files(subject: Subject) -> None:
     context, key = subject.task(2), jax.random.key(9)
     before, after = (_answer(subject, context, key, model) for model in (subject.model, loaded))
     are_equal(before, after, "predictions before saving and after loading")
-    for index, (_, y) in enumerate(subject.pairs()):
-        for kind in (np.float32, np.float64):
-            assert y.astype(kind).tobytes() not in content, f"the file holds the targets of task {index}"
+    for index, (x, y) in enumerate(subject.pairs()):
+        parts = {"inputs": x} if subject.classes is not None else {"inputs": x, "targets": y}  # ids are not unique
+        for (part, values), kind in itertools.product(parts.items(), (np.float32, np.float64)):
+            assert values.astype(kind).tobytes() not in content, f"the file holds the {part} of task {index}"
 
 
 def _one_compilation(subject: Subject) -> None:
     """New tasks of a known shape compile nothing, neither in fit nor in adapt and predict."""
-    others = stack(ragged_tasks(subject.tasks.x.shape[-1], seed=1, sizes=SIZES[::-1]))
+    others = stack(ragged_tasks(subject.tasks.x.shape[-1], 1, SIZES[::-1], subject.classes))
     keys = jax.random.split(jax.random.key(10), len(SIZES))
     cases = [(jax.tree.map(lambda leaf, i=i: leaf[i], others), keys[i]) for i in range(len(SIZES))]
     _answer(subject, subject.task(0), keys[0])
@@ -166,7 +189,7 @@ def _one_compilation(subject: Subject) -> None:
 def _refilled(tasks: Dataset) -> Dataset:
     """The same tasks with threes in every masked place."""
     mask = tasks.mask
-    return Dataset(jnp.where(mask[..., None], tasks.x, 3.0), jnp.where(mask, tasks.y, 3.0), mask)
+    return Dataset(jnp.where(mask[..., None], tasks.x, 3.0), jnp.where(mask, tasks.y, 3).astype(tasks.y.dtype), mask)
 
 
 CHECKS: dict[str, Callable[[Subject], None]] = {

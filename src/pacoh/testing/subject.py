@@ -24,6 +24,7 @@ class Subject:
     learner: AbstractMetaLearner
     model: Any
     tasks: Dataset
+    classes: int | None = None
     has_prior: bool = True
     distributional: bool = True
     tolerance: float = 2e-3
@@ -34,6 +35,11 @@ class Subject:
         if name == "an empty context gives the prior" and not self.has_prior:
             return "the method has no prior predictive (has_prior=False)"
         return self.skip.get(name)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one draw of f at the queries: a value, or the classes' probabilities."""
+        return (QUERIES,) if self.classes is None else (QUERIES, self.classes)
 
     @property
     def queries(self) -> Float[Array, "q d"]:
@@ -50,11 +56,17 @@ class Subject:
         return jax.tree.map(lambda leaf: leaf[index], self.tasks)
 
 
-def ragged_tasks(d: int = 1, seed: int = 0, sizes: tuple[int, ...] = SIZES) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Small related tasks in learner units: noisy waves of one frequency, with a phase and offset a task."""
+def ragged_tasks(
+    d: int = 1, seed: int = 0, sizes: tuple[int, ...] = SIZES, classes: int | None = None
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Small related tasks in learner units: noisy waves of one frequency, with a phase and offset a task.
+
+    With `classes` the targets are ids instead: the waves cut into slices of equal height.
+    """
     random = np.random.default_rng(seed)
     tasks = []
     for size in sizes:
         x, phase, offset = random.normal(size=(size, d)), random.normal(), random.normal()
-        tasks.append((x, np.sin(2 * x.sum(-1) + phase) + 0.3 * offset + 0.1 * random.normal(size=size)))
+        y = np.sin(2 * x.sum(-1) + phase) + 0.3 * offset + 0.1 * random.normal(size=size)
+        tasks.append((x, y if classes is None else np.clip((y + 1) / 2 * classes, 0, classes - 1).astype(int)))
     return tasks

@@ -1,0 +1,89 @@
+"""A convolutional network on images that come as flat rows."""
+
+import itertools
+import math
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float
+
+from pacoh.errors import PacohError
+from pacoh.priors.base import Param
+from pacoh.priors.nets import ACTIVATIONS, AbstractNet
+from pacoh.types import Params
+
+KERNEL, STRIDE = 3, 2
+
+
+class ConvNet(AbstractNet):
+    """3 x 3 convolutions of stride 2, one for each number of `channels`, then a linear layer on what is left.
+
+    Rows of x are images of `side` x `side` pixels with `depth` values each, row by row. Zeros pad the border, so a
+    layer halves the side, rounding up. `reach` is the sd of the first layer's weights and biases at the start.
+    """
+
+    side: int = eqx.field(static=True)
+    channels: tuple[int, ...] = eqx.field(static=True, default=(32, 32, 32, 32))
+    activation: str = eqx.field(static=True, default="gelu")
+    reach: float = eqx.field(static=True, default=1.0)
+    depth: int = eqx.field(static=True, default=1)
+
+    def __check_init__(self):
+        if self.activation not in ACTIVATIONS:
+            raise PacohError(f"An activation is one of {', '.join(ACTIVATIONS)}; got {self.activation!r}.")
+        if not self.channels:
+            raise PacohError("A convolutional network needs one layer or more.")
+
+    @property
+    def features(self) -> int:
+        """How many numbers the linear layer sees."""
+        side = self.side
+        for _ in self.channels:
+            side = -(-side // STRIDE)
+        return side**2 * self.channels[-1]
+
+    def specs(self, d: int, out: int) -> list[dict[str, Param]]:
+        """Kernels and a bias a layer: groups "input" (the first), "weight" and "bias" (the others), units by fan-in."""
+        if d != self.side**2 * self.depth:
+            raise PacohError(
+                f"Images of {self.side} x {self.side} x {self.depth} are {self.side**2 * self.depth} inputs; got {d}."
+            )
+        layers = []
+        for place, (fan, channels) in enumerate(itertools.pairwise((self.depth, *self.channels))):
+            shape, unit = (KERNEL, KERNEL, fan, channels), (KERNEL**2 * fan) ** -0.5
+            if place == 0:
+                weights, bias = (
+                    Param(shape, "input", unit=unit, start=self.reach),
+                    Param((channels,), "input", start=self.reach),
+                )
+            else:
+                weights, bias = Param(shape, "weight", unit=unit, start=1.0), Param((channels,), "bias")
+            layers.append({"w": weights, "b": bias})
+        glorot = (2 * self.features / (self.features + out)) ** 0.5
+        last = Param((self.features, out), "weight", unit=self.features**-0.5, start=glorot)
+        return [*layers, {"w": last, "b": Param((out,), "bias")}]
+
+    def __call__(self, params: Params, x: Float[Array, "m d"]) -> Float[Array, "m out"]:
+        """The outputs at the rows of x."""
+        *hidden, last = params
+        images = x.reshape(-1, self.side, self.side, self.depth)
+        for layer in hidden:
+            images = ACTIVATIONS[self.activation](convolution(images, layer["w"]) + layer["b"])
+        return images.reshape(len(x), -1) @ last["w"] + last["b"]
+
+
+def convolution(images: Float[Array, "m s s c"], kernels: Float[Array, "k k c o"]) -> Float[Array, "m t t o"]:
+    """sum_{u, v, c} images[2i + u - p, 2j + v - p, c] kernels[u, v, c], zeros outside; p = 1 for odd s, else 0."""
+    numbers = ("NHWC", "HWIO", "NHWC")
+    return jax.lax.conv_general_dilated(images, kernels, (STRIDE, STRIDE), "SAME", dimension_numbers=numbers)
+
+
+def image_net(d: int, channels: tuple[int, ...], activation: str, reach: float) -> ConvNet:
+    """The network for inputs that are the pixels of a square image."""
+    side = math.isqrt(d)
+    if side**2 != d or side < 4:
+        raise PacohError(
+            f'net="conv" is for square images of 4 x 4 pixels or more, one image a row; {d} inputs are none. '
+            'Use net="mlp".'
+        )
+    return ConvNet(side, channels, activation, reach)
