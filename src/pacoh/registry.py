@@ -19,9 +19,12 @@ from pacoh.inference.nuts import NUTS
 from pacoh.inference.svgd import SVGD
 from pacoh.inference.vi import VI
 from pacoh.learners.base import AbstractMetaLearner
+from pacoh.learners.episodic import Episodic
 from pacoh.learners.guard import Guard
+from pacoh.learners.maml import FOMAML, MAML, AbstractMAML, Inner, Reptile
 from pacoh.learners.naive import ContextMean, LastValue, PooledRidge
 from pacoh.learners.pacoh import PACOH
+from pacoh.learners.points import AbstractLoss, CrossEntropy, Squared
 from pacoh.learners.vanilla import Fixed, Vanilla
 from pacoh.priors.bnn import AbstractDrawnPrior, BNNPrior
 from pacoh.priors.gp import GPPrior, paper_gp
@@ -246,6 +249,32 @@ def _vanilla_bnn(shape: Shape, *, spread: float = 1.0, **prior: Any) -> Fixed:
     return Fixed(bnn_prior(shape, spread=spread, **prior))
 
 
+def _net(layers: int = 4, width: int = 32, activation: str = "gelu", reach: float = 1.0) -> MLP:
+    return MLP((width,) * layers, activation, reach)
+
+
+def _loss(shape: Shape) -> AbstractLoss:
+    return Squared() if shape.classes is None else CrossEntropy(shape.classes)
+
+
+def _maml(
+    shape: Shape,
+    kind: Callable[..., AbstractMAML],
+    *,
+    steps: int = 3000,
+    rate: float = 0.002,
+    batch: int | None = None,
+    inner_steps: int = 5,
+    inner_rate: float = 0.05,
+    test_steps: int = 10,
+    **settings: Any,
+) -> Episodic:
+    """A rule of the MAML family, trained by Adam; `share` is the share of a task's points in the context."""
+    own = {name: settings.pop(name) for name in ("share",) if name in settings}
+    rule = kind(_net(**settings), _loss(shape), Inner(inner_steps, inner_rate, test_steps), **own)
+    return Episodic(rule, MAP(Adam(rate, steps)), _batch(shape) if batch is None else batch)
+
+
 METHODS: dict[str, Method] = {
     "pacoh-gp-map": Method(
         lambda shape, **settings: _pacoh_gp(shape, MAP, **settings), "PACOH with a GP prior, its mode"
@@ -304,6 +333,21 @@ METHODS: dict[str, Method] = {
     "pooled-ridge": Method(
         lambda _shape, **settings: PooledRidge(**settings),
         "one linear regression on the points of all tasks",
+        distributional=False,
+    ),
+    "maml": Method(
+        lambda shape, **settings: _maml(shape, MAML, **settings),
+        "an initialisation that a few gradient steps adapt, by second derivatives",
+        distributional=False,
+    ),
+    "fo-maml": Method(
+        lambda shape, **settings: _maml(shape, FOMAML, **settings),
+        "MAML without second derivatives",
+        distributional=False,
+    ),
+    "reptile": Method(
+        lambda shape, **settings: _maml(shape, Reptile, **settings),
+        "an initialisation near the weights of every task",
         distributional=False,
     ),
 }
