@@ -22,6 +22,7 @@ from pacoh.learners.base import AbstractMetaLearner
 from pacoh.learners.episodic import Episodic
 from pacoh.learners.guard import Guard
 from pacoh.learners.maml import FOMAML, MAML, AbstractMAML, Inner, Reptile
+from pacoh.learners.mr_maml import AbstractMRMAML, Coder, MRMAMLActivations, MRMAMLWeights
 from pacoh.learners.naive import ContextMean, LastValue, PooledRidge
 from pacoh.learners.pacoh import PACOH
 from pacoh.learners.points import AbstractLoss, CrossEntropy, Squared
@@ -275,6 +276,29 @@ def _maml(
     return Episodic(rule, MAP(Adam(rate, steps)), _batch(shape) if batch is None else batch)
 
 
+def _mr_maml(
+    shape: Shape,
+    kind: Callable[..., AbstractMRMAML],
+    *,
+    steps: int = 3000,
+    rate: float = 0.002,
+    batch: int | None = None,
+    inner_steps: int = 5,
+    inner_rate: float = 0.05,
+    test_steps: int = 10,
+    layers: int = 3,
+    head_layers: int = 1,
+    width: int = 32,
+    activation: str = "gelu",
+    reach: float = 1.0,
+    **own: Any,
+) -> Episodic:
+    """MR-MAML: an encoder of `layers`, a decoder of `head_layers` that adapts; `beta` prices what the encoder knows."""
+    net = Coder(_net(layers, width, activation, reach), _net(head_layers, width, activation), width)
+    rule = kind(net, _loss(shape), Inner(inner_steps, inner_rate, test_steps), **own)
+    return Episodic(rule, MAP(Adam(rate, steps)), _batch(shape) if batch is None else batch)
+
+
 METHODS: dict[str, Method] = {
     "pacoh-gp-map": Method(
         lambda shape, **settings: _pacoh_gp(shape, MAP, **settings), "PACOH with a GP prior, its mode"
@@ -348,6 +372,18 @@ METHODS: dict[str, Method] = {
     "reptile": Method(
         lambda shape, **settings: _maml(shape, Reptile, **settings),
         "an initialisation near the weights of every task",
+        distributional=False,
+    ),
+    "mr-maml-w": Method(
+        lambda shape, spread=0.1, **settings: _mr_maml(
+            shape, MRMAMLWeights, weights=DiagonalGaussian(spread), **settings
+        ),
+        "MAML with an information bottleneck on the weights",
+        distributional=False,
+    ),
+    "mr-maml-a": Method(
+        lambda shape, **settings: _mr_maml(shape, MRMAMLActivations, **settings),
+        "MAML with an information bottleneck on the activations",
         distributional=False,
     ),
 }
