@@ -79,7 +79,7 @@ def test_without_noise_and_price_the_decoder_is_maml_on_the_codes(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_large_beta_leaves_an_encoder_that_says_nothing(kind):
     method = {"weights": "mr-maml-w", "activations": "mr-maml-a"}[kind]
-    made = learner(method, Shape(4, 5, 2), steps=400, layers=1, width=8, beta=100.0, rate=0.02, inner_rate=1e-4)
+    made = learner(method, Shape(4, 5, 2), steps=500, layers=1, width=8, beta=100.0, rate=0.05, inner_rate=1e-4)
     theta = made.fit(TASKS, KEY).theta
     if kind == "weights":
         loc, sd = made.rule.weights.place(theta["encoder"])
