@@ -19,6 +19,7 @@ from pacoh.inference.nuts import NUTS
 from pacoh.inference.svgd import SVGD
 from pacoh.inference.vi import VI
 from pacoh.learners.base import AbstractMetaLearner
+from pacoh.learners.bmaml import BMAML
 from pacoh.learners.episodic import Episodic
 from pacoh.learners.guard import Guard
 from pacoh.learners.maml import FOMAML, MAML, AbstractMAML, Inner, Reptile
@@ -32,7 +33,7 @@ from pacoh.priors.gp import GPPrior, paper_gp
 from pacoh.priors.hyper import GroupGaussian, NoHyperPrior
 from pacoh.priors.kernels import SE, AbstractKernel, Linear, Matern, Product, Sum, Warped
 from pacoh.priors.last_layer import LastLayerBNN
-from pacoh.priors.likelihoods import Categorical, GaussianNoise
+from pacoh.priors.likelihoods import AbstractLikelihood, Categorical, GaussianNoise
 from pacoh.priors.means import AbstractMean, Constant, LinearMean, Network
 from pacoh.priors.nets import MLP
 from pacoh.priors.weights import DiagonalGaussian
@@ -299,6 +300,32 @@ def _mr_maml(
     return Episodic(rule, MAP(Adam(rate, steps)), _batch(shape) if batch is None else batch)
 
 
+def _likelihood(shape: Shape, noise: float) -> AbstractLikelihood:
+    return GaussianNoise(noise) if shape.classes is None else Categorical(shape.classes)
+
+
+def _bmaml(
+    shape: Shape,
+    *,
+    steps: int = 3000,
+    rate: float = 0.002,
+    batch: int | None = None,
+    inner_steps: int = 5,
+    inner_rate: float = 0.02,
+    test_steps: int = 10,
+    noise: float = 0.3,
+    layers: int = 4,
+    width: int = 32,
+    activation: str = "gelu",
+    reach: float = 1.0,
+    **own: Any,
+) -> Episodic:
+    """BMAML; `chase` is by how many steps the leader is ahead, `sd` that of the weights' prior."""
+    net, inner = _net(layers, width, activation, reach), Inner(inner_steps, inner_rate, test_steps)
+    rule = BMAML(net, _likelihood(shape, noise), inner, **own)
+    return Episodic(rule, MAP(Adam(rate, steps)), _batch(shape) if batch is None else batch)
+
+
 METHODS: dict[str, Method] = {
     "pacoh-gp-map": Method(
         lambda shape, **settings: _pacoh_gp(shape, MAP, **settings), "PACOH with a GP prior, its mode"
@@ -386,6 +413,7 @@ METHODS: dict[str, Method] = {
         "MAML with an information bottleneck on the activations",
         distributional=False,
     ),
+    "bmaml": Method(_bmaml, "Bayesian MAML: Stein particles, trained by the chaser loss"),
 }
 
 ENVIRONMENTS: dict[str, Callable[..., AbstractEnvironment]] = {
