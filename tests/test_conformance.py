@@ -20,6 +20,8 @@ SMALL = {
     "pacoh-gp-svgd": NETWORK | {"particles": 3},
     "pacoh-gp-nuts": {"draws": 3, "warmup": 10, "thin": 1},
     "pacoh-gp-vi": NETWORK | {"samples": 2, "predict": 3},
+    "mlap-m": NETWORK | {"adapt_steps": 20},
+    "mlap-s": NETWORK | {"adapt_steps": 20},
     "last-value": {},
     "context-mean": {},
     "pooled-ridge": {},

@@ -23,8 +23,10 @@ from pacoh.learners.bmaml import BMAML
 from pacoh.learners.episodic import Episodic
 from pacoh.learners.guard import Guard
 from pacoh.learners.maml import FOMAML, MAML, AbstractMAML, Inner, Reptile
+from pacoh.learners.mlap import MLAP, AbstractComplexity, Family, McAllester, Seeger
 from pacoh.learners.mr_maml import AbstractMRMAML, Coder, MRMAMLActivations, MRMAMLWeights
 from pacoh.learners.naive import ContextMean, LastValue, PooledRidge
+from pacoh.learners.neural_process import AbstractPath, Attention, DecodedNoise, Mean, NeuralProcess
 from pacoh.learners.pacoh import PACOH
 from pacoh.learners.points import AbstractLoss, CrossEntropy, Squared
 from pacoh.learners.vanilla import Fixed, Vanilla
@@ -301,7 +303,7 @@ def _mr_maml(
 
 
 def _likelihood(shape: Shape, noise: float) -> AbstractLikelihood:
-    return GaussianNoise(noise) if shape.classes is None else Categorical(shape.classes)
+    return GaussianNoise(noise=noise) if shape.classes is None else Categorical(shape.classes)
 
 
 def _bmaml(
@@ -324,6 +326,52 @@ def _bmaml(
     net, inner = _net(layers, width, activation, reach), Inner(inner_steps, inner_rate, test_steps)
     rule = BMAML(net, _likelihood(shape, noise), inner, **own)
     return Episodic(rule, MAP(Adam(rate, steps)), _batch(shape) if batch is None else batch)
+
+
+def _neural_process(
+    shape: Shape,
+    path: Callable[[MLP], AbstractPath | None],
+    *,
+    steps: int = 5000,
+    rate: float = 0.002,
+    batch: int | None = None,
+    layers: int = 3,
+    width: int = 32,
+    activation: str = "gelu",
+    reach: float = 1.0,
+    **own: Any,
+) -> Episodic:
+    """A neural process; encoders and decoder have `layers`, summaries `width` numbers."""
+    net = _net(layers, width, activation, reach)
+    likelihood = DecodedNoise() if shape.classes is None else Categorical(shape.classes)
+    rule = NeuralProcess(net, net, likelihood, path(net), width, **own)
+    return Episodic(rule, MAP(Adam(rate, steps)), _batch(shape) if batch is None else batch)
+
+
+def _mlap(
+    shape: Shape,
+    complexity: Callable[[float], AbstractComplexity],
+    *,
+    steps: int = 3000,
+    rate: float = 0.003,
+    batch: int | None = None,
+    adapt_steps: int = 500,
+    adapt_rate: float = 0.01,
+    predict: int = 20,
+    delta: float = 0.1,
+    spread: float = 0.1,
+    noise: float = 0.2,
+    layers: int = 4,
+    width: int = 32,
+    activation: str = "gelu",
+    reach: float = 1.0,
+    **own: Any,
+) -> MLAP:
+    """MLAP; `wide` and `narrow` are the sds of hyper-prior and hyper-posterior."""
+    net, likelihood = _net(layers, width, activation, reach), _likelihood(shape, noise)
+    family = Family(net, likelihood, DiagonalGaussian(spread), complexity(delta), **own)
+    engines = MAP(Adam(rate, steps)), MAP(Adam(adapt_rate, adapt_steps))
+    return MLAP(family, *engines, predict, _batch(shape) if batch is None else batch)
 
 
 METHODS: dict[str, Method] = {
@@ -414,6 +462,28 @@ METHODS: dict[str, Method] = {
         distributional=False,
     ),
     "bmaml": Method(_bmaml, "Bayesian MAML: Stein particles, trained by the chaser loss"),
+    "np": Method(
+        lambda shape, **settings: _neural_process(shape, lambda _: None, **settings),
+        "a neural process: one latent summary a task",
+    ),
+    "cnp": Method(
+        lambda shape, **settings: _neural_process(shape, lambda _: Mean(), codes=0, whole=True, **settings),
+        "a conditional neural process: a summary without randomness",
+    ),
+    "anp": Method(
+        lambda shape, heads=4, **settings: _neural_process(
+            shape, lambda net: Attention(net, heads), whole=True, **settings
+        ),
+        "a neural process whose queries attend to the context",
+    ),
+    "mlap-m": Method(
+        lambda shape, **settings: _mlap(shape, McAllester, **settings),
+        "a prior and a posterior a task on McAllester's PAC-Bayes bound",
+    ),
+    "mlap-s": Method(
+        lambda shape, **settings: _mlap(shape, Seeger, **settings),
+        "a prior and a posterior a task on Seeger's PAC-Bayes bound",
+    ),
 }
 
 ENVIRONMENTS: dict[str, Callable[..., AbstractEnvironment]] = {
