@@ -22,6 +22,7 @@ SMALL = {
     "pacoh-gp-vi": NETWORK | {"samples": 2, "predict": 3},
     "mlap-m": NETWORK | {"adapt_steps": 20},
     "mlap-s": NETWORK | {"adapt_steps": 20},
+    "mtgp": {"steps": 20, "adapt_steps": 20},
     "last-value": {},
     "context-mean": {},
     "pooled-ridge": {},

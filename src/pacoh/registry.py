@@ -25,6 +25,7 @@ from pacoh.learners.guard import Guard
 from pacoh.learners.maml import FOMAML, MAML, AbstractMAML, Inner, Reptile
 from pacoh.learners.mlap import MLAP, AbstractComplexity, Family, McAllester, Seeger
 from pacoh.learners.mr_maml import AbstractMRMAML, Coder, MRMAMLActivations, MRMAMLWeights
+from pacoh.learners.multitask import MTGP, Coregionalised
 from pacoh.learners.naive import ContextMean, LastValue, PooledRidge
 from pacoh.learners.neural_process import AbstractPath, Attention, DecodedNoise, Mean, NeuralProcess
 from pacoh.learners.pacoh import PACOH
@@ -59,6 +60,7 @@ class Method:
     summary: str
     has_prior: bool = True  # an empty context is answered
     distributional: bool = True  # predicts distributions, not points
+    holds_data: bool = False  # its model keeps the meta-train tasks
 
 
 def _mean(name: str, net: MLP) -> AbstractMean:
@@ -374,6 +376,25 @@ def _mlap(
     return MLAP(family, *engines, predict, _batch(shape) if batch is None else batch)
 
 
+def _mtgp(
+    shape: Shape,
+    *,
+    steps: int = 300,
+    rate: float = 0.03,
+    kernel: str = "se",
+    rank: int = 2,
+    noise: float = 0.2,
+    adapt_steps: int = 100,
+    adapt_rate: float = 0.05,
+) -> MTGP:
+    """A multi-task GP; `rank` is that of what tasks share."""
+    if shape.classes is not None:
+        raise PacohError("A multi-task GP predicts numbers; for classes choose another method.")
+    prior = Coregionalised(_kernel(kernel, _net(), 2), rank, noise)
+    engines = MAP(Adam(rate, steps)), MAP(Adam(adapt_rate, adapt_steps))
+    return MTGP(_hyper(default=_ALONE | {"task": 1.0}), prior, *engines)
+
+
 METHODS: dict[str, Method] = {
     "pacoh-gp-map": Method(
         lambda shape, **settings: _pacoh_gp(shape, MAP, **settings), "PACOH with a GP prior, its mode"
@@ -483,6 +504,9 @@ METHODS: dict[str, Method] = {
     "mlap-s": Method(
         lambda shape, **settings: _mlap(shape, Seeger, **settings),
         "a prior and a posterior a task on Seeger's PAC-Bayes bound",
+    ),
+    "mtgp": Method(
+        _mtgp, "one GP over all tasks (coregionalisation); its model holds the meta-train tasks", holds_data=True
     ),
 }
 
