@@ -163,7 +163,7 @@ def test_classes_are_predicted_without_probabilities():
     random = np.random.default_rng(0)
     x = random.normal(size=(8, 30, 2))
     tasks = stack([(rows, (rows[:, 0] > 0).astype(int)) for rows in x])
-    model = learner("maml", Shape(8, 30, 2, 2), steps=200, layers=1, width=8).fit(tasks, KEY)
+    model = learner("maml", Shape(8, 30, 2, 2), steps=200, layers=1, width=8, rate=0.02).fit(tasks, KEY)
     predictive = model.adapt(jax.tree.map(lambda leaf: leaf[0], tasks), KEY)(jnp.asarray(x[1], jnp.float32))
     assert isinstance(predictive, PointClass)
     assert (np.asarray(predictive.mode) == (x[1][:, 0] > 0)).mean() > 0.85

@@ -267,11 +267,11 @@ def _maml(
     shape: Shape,
     kind: Callable[..., AbstractMAML],
     *,
-    steps: int = 3000,
+    steps: int = 1500,
     rate: float = 0.002,
     batch: int | None = None,
     inner_steps: int = 5,
-    inner_rate: float = 0.05,
+    inner_rate: float = 0.01,
     test_steps: int = 10,
     **settings: Any,
 ) -> Episodic:
@@ -285,11 +285,11 @@ def _mr_maml(
     shape: Shape,
     kind: Callable[..., AbstractMRMAML],
     *,
-    steps: int = 3000,
+    steps: int = 1500,
     rate: float = 0.002,
     batch: int | None = None,
     inner_steps: int = 5,
-    inner_rate: float = 0.05,
+    inner_rate: float = 0.01,
     test_steps: int = 10,
     layers: int = 3,
     head_layers: int = 1,
@@ -311,9 +311,9 @@ def _likelihood(shape: Shape, noise: float) -> AbstractLikelihood:
 def _bmaml(
     shape: Shape,
     *,
-    steps: int = 3000,
+    steps: int = 1500,
     rate: float = 0.002,
-    batch: int | None = None,
+    batch: int | None = 4,
     inner_steps: int = 5,
     inner_rate: float = 0.02,
     test_steps: int = 10,
@@ -324,17 +324,17 @@ def _bmaml(
     reach: float = 1.0,
     **own: Any,
 ) -> Episodic:
-    """BMAML; `chase` is by how many steps the leader is ahead, `sd` that of the weights' prior."""
+    """BMAML; `chase` is by how many steps the leader is ahead; few tasks a step, for a step moves particles twice."""
     net, inner = _net(layers, width, activation, reach), Inner(inner_steps, inner_rate, test_steps)
     rule = BMAML(net, _likelihood(shape, noise), inner, **own)
-    return Episodic(rule, MAP(Adam(rate, steps)), _batch(shape) if batch is None else batch)
+    return Episodic(rule, MAP(Adam(rate, steps)), batch)
 
 
 def _neural_process(
     shape: Shape,
     path: Callable[[MLP], AbstractPath | None],
     *,
-    steps: int = 5000,
+    steps: int = 1000,
     rate: float = 0.002,
     batch: int | None = None,
     layers: int = 3,

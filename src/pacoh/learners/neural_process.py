@@ -22,7 +22,7 @@ from pacoh.priors.nets import MLP
 from pacoh.priors.weights import gaussian_kl
 from pacoh.types import Key, Params, Scalar
 
-_LEAST = 0.01  # the smallest noise sd, in learner units
+_LEAST = 0.1  # the smallest noise sd, in learner units, as in Kim et al.
 
 
 class DecodedNoise(AbstractLikelihood):
