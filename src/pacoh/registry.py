@@ -20,10 +20,18 @@ from pacoh.inference.nuts import NUTS
 from pacoh.inference.svgd import SVGD
 from pacoh.inference.vi import VI
 from pacoh.learners.base import AbstractMetaLearner
+from pacoh.learners.bmaml import BMAML
+from pacoh.learners.episodic import Episodic
 from pacoh.learners.guard import Guard
+from pacoh.learners.maml import FOMAML, MAML, AbstractMAML, Inner, Reptile
+from pacoh.learners.mlap import MLAP, AbstractComplexity, Family, McAllester, Seeger
+from pacoh.learners.mr_maml import AbstractMRMAML, Coder, MRMAMLActivations, MRMAMLWeights
+from pacoh.learners.multitask import MTGP, Coregionalised
 from pacoh.learners.naive import ContextMean, LastValue, PooledRidge
 from pacoh.learners.naive_classes import MajorityClass, NearestPrototype
+from pacoh.learners.neural_process import AbstractPath, Attention, DecodedNoise, Mean, NeuralProcess
 from pacoh.learners.pacoh import PACOH
+from pacoh.learners.points import AbstractLoss, CrossEntropy, Squared
 from pacoh.learners.vanilla import Fixed, Vanilla
 from pacoh.priors.bnn import AbstractDrawnPrior, BNNPrior
 from pacoh.priors.conv import image_net
@@ -31,7 +39,7 @@ from pacoh.priors.gp import GPPrior, paper_gp
 from pacoh.priors.hyper import GroupGaussian, NoHyperPrior
 from pacoh.priors.kernels import SE, AbstractKernel, Linear, Matern, Product, Sum, Warped
 from pacoh.priors.last_layer import LastLayerBNN
-from pacoh.priors.likelihoods import Categorical, GaussianNoise
+from pacoh.priors.likelihoods import AbstractLikelihood, Categorical, GaussianNoise
 from pacoh.priors.means import AbstractMean, Constant, LinearMean, Network
 from pacoh.priors.nets import MLP, AbstractNet
 from pacoh.priors.weights import DiagonalGaussian
@@ -57,6 +65,7 @@ class Method:
     distributional: bool = True  # predicts distributions, not points
     numbers: bool = True  # takes targets that are numbers
     classes: bool = False  # takes targets that are classes
+    holds_data: bool = False  # its model keeps the meta-train tasks
 
 
 def _mean(name: str, net: MLP) -> AbstractMean:
@@ -280,15 +289,162 @@ def _vanilla_bnn(
     shape: Shape,
     *,
     spread: float | None = None,
+    activation: str = "tanh",
     exact: bool = False,
     hypotheses: int = 10,
     adapt_steps: int = 1000,
     **prior: Any,
 ) -> Fixed:
     """A network of zero-centred weights, all drawn, learned from one task by Stein particles."""
-    spread = (1.0 if shape.classes is None else 4.0) if spread is None else spread
-    settings = {"exact": exact, "hypotheses": hypotheses, "adapt_steps": adapt_steps, "spread": spread}
+    spread = (2.0 if shape.classes is None else 4.0) if spread is None else spread
+    settings = {
+        "activation": activation,
+        "exact": exact,
+        "hypotheses": hypotheses,
+        "adapt_steps": adapt_steps,
+        "spread": spread,
+    }
     return Fixed(bnn_prior(shape, **settings, **prior))
+
+
+def _net(layers: int = 4, width: int = 32, activation: str = "gelu", reach: float = 1.0) -> MLP:
+    return MLP((width,) * layers, activation, reach)
+
+
+def _loss(shape: Shape) -> AbstractLoss:
+    return Squared() if shape.classes is None else CrossEntropy(shape.classes)
+
+
+def _maml(
+    shape: Shape,
+    kind: Callable[..., AbstractMAML],
+    *,
+    steps: int = 1500,
+    rate: float = 0.002,
+    batch: int | None = None,
+    inner_steps: int = 5,
+    inner_rate: float = 0.01,
+    test_steps: int = 10,
+    **settings: Any,
+) -> Episodic:
+    """A rule of the MAML family, trained by Adam; `share` is the share of a task's points in the context."""
+    own = {name: settings.pop(name) for name in ("share",) if name in settings}
+    rule = kind(_net(**settings), _loss(shape), Inner(inner_steps, inner_rate, test_steps), **own)
+    return Episodic(rule, MAP(Adam(rate, steps)), _batch(shape) if batch is None else batch)
+
+
+def _mr_maml(
+    shape: Shape,
+    kind: Callable[..., AbstractMRMAML],
+    *,
+    steps: int = 1500,
+    rate: float = 0.002,
+    batch: int | None = None,
+    inner_steps: int = 5,
+    inner_rate: float = 0.01,
+    test_steps: int = 10,
+    layers: int = 3,
+    head_layers: int = 1,
+    width: int = 32,
+    activation: str = "gelu",
+    reach: float = 1.0,
+    **own: Any,
+) -> Episodic:
+    """MR-MAML: an encoder of `layers`, a decoder of `head_layers` that adapts; `beta` prices what the encoder knows."""
+    net = Coder(_net(layers, width, activation, reach), _net(head_layers, width, activation), width)
+    rule = kind(net, _loss(shape), Inner(inner_steps, inner_rate, test_steps), **own)
+    return Episodic(rule, MAP(Adam(rate, steps)), _batch(shape) if batch is None else batch)
+
+
+def _likelihood(shape: Shape, noise: float) -> AbstractLikelihood:
+    return GaussianNoise(noise=noise) if shape.classes is None else Categorical(shape.classes)
+
+
+def _bmaml(
+    shape: Shape,
+    *,
+    steps: int = 1500,
+    rate: float = 0.002,
+    batch: int | None = 4,
+    inner_steps: int = 5,
+    inner_rate: float = 0.02,
+    test_steps: int = 10,
+    noise: float = 0.3,
+    layers: int = 4,
+    width: int = 32,
+    activation: str = "gelu",
+    reach: float = 1.0,
+    **own: Any,
+) -> Episodic:
+    """BMAML; `chase` is by how many steps the leader is ahead; few tasks a step, for a step moves particles twice."""
+    net, inner = _net(layers, width, activation, reach), Inner(inner_steps, inner_rate, test_steps)
+    rule = BMAML(net, _likelihood(shape, noise), inner, **own)
+    return Episodic(rule, MAP(Adam(rate, steps)), batch)
+
+
+def _neural_process(
+    shape: Shape,
+    path: Callable[[MLP], AbstractPath | None],
+    *,
+    steps: int = 1000,
+    rate: float = 0.002,
+    batch: int | None = None,
+    layers: int = 3,
+    width: int = 32,
+    activation: str = "gelu",
+    reach: float = 1.0,
+    **own: Any,
+) -> Episodic:
+    """A neural process; encoders and decoder have `layers`, summaries `width` numbers."""
+    net = _net(layers, width, activation, reach)
+    likelihood = DecodedNoise() if shape.classes is None else Categorical(shape.classes)
+    rule = NeuralProcess(net, net, likelihood, path(net), width, **own)
+    return Episodic(rule, MAP(Adam(rate, steps)), _batch(shape) if batch is None else batch)
+
+
+def _mlap(
+    shape: Shape,
+    complexity: Callable[[float], AbstractComplexity],
+    *,
+    steps: int = 3000,
+    rate: float = 0.003,
+    batch: int | None = None,
+    adapt_steps: int = 500,
+    adapt_rate: float = 0.01,
+    predict: int = 20,
+    delta: float = 0.1,
+    spread: float = 0.1,
+    noise: float = 0.2,
+    layers: int = 4,
+    width: int = 32,
+    activation: str = "gelu",
+    reach: float = 1.0,
+    **own: Any,
+) -> MLAP:
+    """MLAP; `wide` and `narrow` are the sds of hyper-prior and hyper-posterior."""
+    net, likelihood = _net(layers, width, activation, reach), _likelihood(shape, noise)
+    family = Family(net, likelihood, DiagonalGaussian(spread), complexity(delta), **own)
+    engines = MAP(Adam(rate, steps)), MAP(Adam(adapt_rate, adapt_steps))
+    return MLAP(family, *engines, predict, _batch(shape) if batch is None else batch)
+
+
+def _mtgp(
+    shape: Shape,
+    *,
+    steps: int = 300,
+    rate: float = 0.03,
+    kernel: str = "se",
+    rank: int = 2,
+    noise: float = 0.2,
+    adapt_steps: int = 100,
+    adapt_rate: float = 0.05,
+) -> MTGP:
+    """A multi-task GP; `rank` is that of what tasks share."""
+    if shape.classes is not None:
+        raise PacohError("A multi-task GP predicts numbers; for classes choose another method.")
+    prior = Coregionalised(_kernel(kernel, _net(), 2), rank, noise)
+    engines = MAP(Adam(rate, steps)), MAP(Adam(adapt_rate, adapt_steps))
+    return MTGP(_hyper(default=_ALONE | {"task": 1.0}), prior, *engines)
 
 
 METHODS: dict[str, Method] = {
@@ -368,6 +524,59 @@ METHODS: dict[str, Method] = {
         distributional=False,
         numbers=False,
         classes=True,
+    ),
+    "maml": Method(
+        lambda shape, **settings: _maml(shape, MAML, **settings),
+        "an initialisation that a few gradient steps adapt, by second derivatives",
+        distributional=False,
+    ),
+    "fo-maml": Method(
+        lambda shape, **settings: _maml(shape, FOMAML, **settings),
+        "MAML without second derivatives",
+        distributional=False,
+    ),
+    "reptile": Method(
+        lambda shape, **settings: _maml(shape, Reptile, **settings),
+        "an initialisation near the weights of every task",
+        distributional=False,
+    ),
+    "mr-maml-w": Method(
+        lambda shape, spread=0.1, **settings: _mr_maml(
+            shape, MRMAMLWeights, weights=DiagonalGaussian(spread), **settings
+        ),
+        "MAML with an information bottleneck on the weights",
+        distributional=False,
+    ),
+    "mr-maml-a": Method(
+        lambda shape, **settings: _mr_maml(shape, MRMAMLActivations, **settings),
+        "MAML with an information bottleneck on the activations",
+        distributional=False,
+    ),
+    "bmaml": Method(_bmaml, "Bayesian MAML: Stein particles, trained by the chaser loss"),
+    "np": Method(
+        lambda shape, **settings: _neural_process(shape, lambda _: None, **settings),
+        "a neural process: one latent summary a task",
+    ),
+    "cnp": Method(
+        lambda shape, **settings: _neural_process(shape, lambda _: Mean(), codes=0, whole=True, **settings),
+        "a conditional neural process: a summary without randomness",
+    ),
+    "anp": Method(
+        lambda shape, heads=4, **settings: _neural_process(
+            shape, lambda net: Attention(net, heads), whole=True, **settings
+        ),
+        "a neural process whose queries attend to the context",
+    ),
+    "mlap-m": Method(
+        lambda shape, **settings: _mlap(shape, McAllester, **settings),
+        "a prior and a posterior a task on McAllester's PAC-Bayes bound",
+    ),
+    "mlap-s": Method(
+        lambda shape, **settings: _mlap(shape, Seeger, **settings),
+        "a prior and a posterior a task on Seeger's PAC-Bayes bound",
+    ),
+    "mtgp": Method(
+        _mtgp, "one GP over all tasks (coregionalisation); its model holds the meta-train tasks", holds_data=True
     ),
 }
 

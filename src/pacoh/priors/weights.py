@@ -71,3 +71,11 @@ class DiagonalGaussian(AbstractWeights):
             lambda log_sd, level: self.spread * jnp.exp(level) * jnp.exp(log_sd), phi["log_sd"], phi["level"]
         )
         return phi["loc"], sd
+
+
+def gaussian_kl(q: tuple[Params, Params], p: tuple[Params, Params]) -> Scalar:
+    """KL(q || p) = sum ln(s_p / s_q) + (s_q^2 + (m_q - m_p)^2) / (2 s_p^2) - 1/2 of diagonal Gaussians (means, sds)."""
+    terms = jax.tree.map(
+        lambda m, s, at, width: (jnp.log(width / s) + (s**2 + (m - at) ** 2) / (2 * width**2) - 0.5).sum(), *q, *p
+    )
+    return sum(jax.tree.leaves(terms), jnp.zeros(()))

@@ -1,0 +1,133 @@
+"""MAML and FO-MAML (Finn et al. 2017) and Reptile (Nichol et al. 2018): an initialisation that learns fast."""
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from pacoh.data import Dataset
+from pacoh.learners.episodic import AbstractRule, check_count, check_share, mean_over, split
+from pacoh.learners.points import AbstractLoss, PointPredictor, Squared
+from pacoh.priors.nets import MLP, AbstractNet
+from pacoh.types import Key, Params, Scalar
+
+
+class Inner(eqx.Module):
+    """The inner loop's settings: gradient steps of a rate, `steps` in training and `test_steps` on a new task."""
+
+    steps: int = eqx.field(static=True, default=5)
+    rate: Float[Array, ""] = eqx.field(converter=lambda rate: jnp.asarray(rate, float), default=0.05)
+    test_steps: int = eqx.field(static=True, default=10)
+
+    def __check_init__(self):
+        check_count("inner_steps", self.steps)
+        check_count("test_steps", self.test_steps)
+
+
+def descend(risk: Callable[[Params], Scalar], theta: Params, rate: Scalar, steps: int) -> Params:
+    """theta_{t+1} = theta_t - alpha grad L(theta_t), `steps` times; differentiable in theta_0."""
+
+    def step(now, _):
+        return jax.tree.map(lambda leaf, slope: leaf - rate * slope, now, jax.grad(risk)(now)), None
+
+    return jax.lax.scan(step, theta, None, steps)[0]
+
+
+class AbstractMAML(AbstractRule):
+    """A network, its loss and an inner loop; a subclass says what the outer step follows."""
+
+    net: eqx.AbstractVar[AbstractNet]
+    loss: eqx.AbstractVar[AbstractLoss]
+    inner: eqx.AbstractVar[Inner]
+
+    @abc.abstractmethod
+    def value(self, theta: Params, task: Dataset, key: Key) -> Scalar:
+        """Minus the outer loss of a task, or what has its gradient."""
+
+    def specs(self, d: int) -> Any:
+        """The network's weights."""
+        return self.net.specs(d, self.loss.outputs)
+
+    def risk(self, theta: Params, data: Dataset) -> Scalar:
+        """L(theta; S): the mean loss over the points."""
+        return mean_over(data.mask, self.loss.each(self.net(theta, data.x), data.y))
+
+    def learned(self, theta: Params, context: Dataset, steps: int) -> Params:
+        """theta' = U^steps(theta; context): gradient steps on the context's risk."""
+        return descend(lambda now: self.risk(now, context), theta, self.inner.rate, steps)
+
+    def adapt(self, theta: Params, context: Dataset, key: Key) -> PointPredictor:
+        """Gradient steps on the whole context; without points there is no slope, and the initialisation stays."""
+        del key
+        return PointPredictor(self.net, self.loss, self.learned(theta, context, self.inner.test_steps))
+
+
+class MAML(AbstractMAML):
+    """min_theta sum_i L(theta - alpha grad L(theta; context_i); query_i) [Finn et al., algorithm 2].
+
+    The gradient goes through the inner steps, second derivatives and all. A meta-train task is split anew each step: a
+    `share` of its points is the context, the others are the query.
+    """
+
+    net: AbstractNet = MLP()
+    loss: AbstractLoss = Squared()
+    inner: Inner = eqx.field(default_factory=Inner)
+    share: float = eqx.field(static=True, default=0.5)
+
+    def __check_init__(self):
+        check_share(self.share)
+
+    def value(self, theta: Params, task: Dataset, key: Key) -> Scalar:
+        """-L(theta'; query), theta' learned from the context."""
+        context, query = split(task, self.share, key)
+        return -self.risk(self.learned(theta, context, self.inner.steps), query)
+
+
+class FOMAML(AbstractMAML):
+    """MAML with d theta'/d theta taken as the identity: the outer gradient is grad L(theta'; query) at theta' itself.
+
+    [Finn et al., section 5.2; Nichol et al., equation 8]. No second derivatives; the split is MAML's.
+    """
+
+    net: AbstractNet = MLP()
+    loss: AbstractLoss = Squared()
+    inner: Inner = eqx.field(default_factory=Inner)
+    share: float = eqx.field(static=True, default=0.5)
+
+    def __check_init__(self):
+        check_share(self.share)
+
+    def value(self, theta: Params, task: Dataset, key: Key) -> Scalar:
+        """-L(theta + [theta' - theta]; query), nothing flowing through the brackets."""
+        context, query = split(task, self.share, key)
+        learned = self.learned(theta, context, self.inner.steps)
+        moved = jax.tree.map(lambda old, new: old + jax.lax.stop_gradient(new - old), theta, learned)
+        return -self.risk(moved, query)
+
+
+class Reptile(AbstractMAML):
+    """theta <- theta + epsilon (theta' - theta), with (theta - theta')/alpha as the gradient that Adam is given.
+
+    [Nichol et al., algorithm 2 and section 3]. There is no split: the inner steps see all points of a task.
+    """
+
+    net: AbstractNet = MLP()
+    loss: AbstractLoss = Squared()
+    inner: Inner = eqx.field(default_factory=Inner)
+
+    def __check_init__(self):
+        check_count("inner_steps of Reptile", self.inner.steps, 1)
+
+    def value(self, theta: Params, task: Dataset, key: Key) -> Scalar:
+        """-[L(theta'; S)], with <theta, [(theta' - theta)/alpha]> as its slope: nothing flows through the brackets."""
+        del key
+        learned = jax.lax.stop_gradient(self.learned(theta, task, self.inner.steps))
+        pull = jax.tree.map(
+            lambda old, new: (old * jax.lax.stop_gradient((new - old) / self.inner.rate)).sum(), theta, learned
+        )
+        slope = sum(jax.tree.leaves(pull), jnp.zeros(()))
+        return -self.risk(learned, task) + slope - jax.lax.stop_gradient(slope)

@@ -1,0 +1,183 @@
+"""MAML, FO-MAML and Reptile: gradients of the outer step, and what adapting does not depend on."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+
+import pacoh
+from pacoh.categorical import PointClass
+from pacoh.data import Dataset, pad, stack
+from pacoh.errors import PacohError
+from pacoh.learners.episodic import Episodes, Episodic, EpisodicModel, split
+from pacoh.learners.maml import FOMAML, MAML, Inner, Reptile
+from pacoh.learners.points import CrossEntropy, Squared
+from pacoh.priors.base import draw_start
+from pacoh.priors.nets import MLP
+from pacoh.registry import Shape, learner
+from pacoh.testing import ragged_tasks
+
+NET = MLP((6,), "tanh")
+TASKS = stack(ragged_tasks(d=2))
+TASK = jax.tree.map(lambda leaf: leaf[1], TASKS)
+KEY = jax.random.key(3)
+
+
+def rule(kind, steps=2, rate=0.1, loss=None, **rest):
+    return kind(NET, loss or Squared(), Inner(steps, rate, 3), **rest)
+
+
+def start(made, d=2):
+    return draw_start(made.specs(d), jax.random.key(0))
+
+
+def flat_gradient(made, theta, task=TASK):
+    return ravel_pytree(jax.jit(jax.grad(made.value))(theta, task, KEY))[0]
+
+
+def difference_quotients(value, theta, step=1e-5):
+    flat, back = ravel_pytree(theta)
+    steps = step * jnp.eye(len(flat))
+    return jax.jit(jax.vmap(lambda e: (value(back(flat + e)) - value(back(flat - e))) / (2 * step)))(steps)
+
+
+@pytest.mark.parametrize("loss", [Squared(), CrossEntropy(3)], ids=["regression", "classification"])
+def test_the_gradient_of_maml_is_that_of_its_value_through_the_inner_steps(loss):
+    with jax.enable_x64(True):
+        random = np.random.default_rng(0)
+        y = random.normal(size=6) if loss.outputs == 1 else random.integers(0, 3, 6)
+        task = pad(random.normal(size=(6, 2)), y)
+        made = rule(MAML, loss=loss)
+        theta = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), start(made))
+        slopes = difference_quotients(lambda theta: made.value(theta, task, KEY), theta)
+        np.testing.assert_allclose(flat_gradient(made, theta, task), slopes, atol=1e-8)
+
+
+def test_without_an_inner_rate_first_and_second_order_agree_and_with_one_they_differ():
+    theta = start(rule(MAML))
+    first, second = (flat_gradient(rule(kind, rate=0.0), theta) for kind in (FOMAML, MAML))
+    np.testing.assert_array_equal(first, second)
+    first, second = (flat_gradient(rule(kind), theta) for kind in (FOMAML, MAML))
+    assert np.abs(first - second).max() > 0.01 * np.abs(second).max()
+    np.testing.assert_allclose(rule(FOMAML).value(theta, TASK, KEY), rule(MAML).value(theta, TASK, KEY), rtol=1e-6)
+
+
+def test_first_order_is_the_query_gradient_at_the_adapted_weights():
+    made = rule(FOMAML)
+    theta = start(made)
+    context, query = split(TASK, made.share, KEY)
+    expected = -ravel_pytree(jax.grad(made.risk)(made.learned(theta, context, 2), query))[0]
+    np.testing.assert_allclose(flat_gradient(made, theta), expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", [MAML, FOMAML])
+def test_zero_inner_steps_are_joint_training_on_the_queries(kind):
+    made = rule(kind, steps=0)
+    theta = start(made)
+    _, query = split(TASK, made.share, KEY)
+    np.testing.assert_allclose(made.value(theta, TASK, KEY), -made.risk(theta, query), rtol=1e-6)
+    expected = -ravel_pytree(jax.grad(made.risk)(theta, query))[0]
+    np.testing.assert_allclose(flat_gradient(made, theta), expected, rtol=1e-5, atol=1e-7)
+
+
+def test_reptile_with_one_inner_step_follows_the_joint_gradient():
+    made = rule(Reptile, steps=1)
+    theta = start(made)
+    expected = -ravel_pytree(jax.grad(made.risk)(theta, TASK))[0]
+    np.testing.assert_allclose(flat_gradient(made, theta), expected, rtol=1e-3, atol=1e-5)
+
+
+def test_reptile_pulls_towards_the_adapted_weights():
+    made = rule(Reptile, steps=4)
+    theta = start(made)
+    learned = made.learned(theta, TASK, 4)
+    expected = (ravel_pytree(learned)[0] - ravel_pytree(theta)[0]) / 0.1
+    np.testing.assert_allclose(flat_gradient(made, theta), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, None])
+def test_a_split_parts_every_task_and_leaves_a_query(share):
+    counts = set()
+    for seed in range(30):
+        context, query = jax.vmap(lambda task, key: split(task, share, key))(
+            TASKS, jax.random.split(jax.random.key(seed), 4)
+        )
+        np.testing.assert_array_equal(context.mask ^ query.mask, TASKS.mask)
+        assert (query.sizes >= 1).all()
+        assert share is None or (context.sizes >= 1).all()
+        counts.add(int(context.sizes[1]))
+    expected = {0.1: {1}, 0.5: {3}, 0.9: {5}, None: set(range(6))}[share]
+    assert counts == expected
+
+
+def test_every_point_is_as_often_in_the_context():
+    masks = jax.vmap(lambda key: split(TASK, 0.5, key)[0].mask)(jax.random.split(KEY, 4000))
+    np.testing.assert_allclose(masks.mean(0), 0.5, atol=0.04)
+
+
+def test_a_minibatch_of_episodes_is_unbiased():
+    made = rule(Reptile, steps=1)
+    theta = start(made)
+    some = Episodes(made, TASKS, 2)
+    values = jax.vmap(lambda key: some.minibatch(key)(theta, KEY))(jax.random.split(KEY, 2000))
+    np.testing.assert_allclose(values.mean(), some(theta, KEY), rtol=0.02)
+
+
+@pytest.mark.parametrize("kind", [MAML, FOMAML, Reptile])
+def test_adapting_ignores_padding_and_the_order_of_the_context(kind):
+    made = rule(kind)
+    model = EpisodicModel(made, start(made))
+    x, y = ragged_tasks(d=2)[1]
+    query = np.random.default_rng(1).normal(size=(5, 2))
+    expected = model.adapt(pad(x, y, 6), KEY)(query).mean
+    order = np.random.default_rng(2).permutation(len(x))
+    np.testing.assert_allclose(model.adapt(pad(x[order], y[order], 6), KEY)(query).mean, expected, atol=1e-6)
+    np.testing.assert_allclose(model.adapt(pad(x, y, 11), KEY)(query).mean, expected, atol=1e-6)
+
+
+def test_an_empty_context_gives_the_initialisation():
+    made = rule(MAML)
+    theta, x = start(made), TASK.x
+    empty = Dataset(TASK.x, TASK.y, jnp.zeros_like(TASK.mask))
+    np.testing.assert_array_equal(EpisodicModel(made, theta).adapt(empty, KEY)(x).mean, NET(theta, x)[:, 0])
+
+
+@pytest.mark.parametrize("method", ["maml", "fo-maml", "reptile"])
+def test_training_makes_the_adapted_network_better(method):
+    tasks = stack(ragged_tasks(seed=5, sizes=(10,) * 12))
+    made = learner(method, Shape(12, 10, 1), steps=300, layers=2, width=16, rate=0.01)
+    assert isinstance(made, Episodic)
+    model = made.fit(tasks, KEY)
+    others = stack(ragged_tasks(seed=6, sizes=(10,) * 30))
+    halves = jax.vmap(lambda task, key: split(task, 0.5, key))(others, jax.random.split(KEY, 30))
+
+    def error(theta):
+        loss = jax.vmap(lambda c, q: made.rule.risk(made.rule.learned(theta, c, 10), q))(*halves)
+        return float(loss.mean())
+
+    assert error(model.theta) < 0.5 * error(draw_start(made.rule.specs(1), KEY))
+
+
+def test_classes_are_predicted_without_probabilities():
+    random = np.random.default_rng(0)
+    x = random.normal(size=(8, 30, 2))
+    tasks = stack([(rows, (rows[:, 0] > 0).astype(int)) for rows in x])
+    model = learner("maml", Shape(8, 30, 2, 2), steps=200, layers=1, width=8, rate=0.02).fit(tasks, KEY)
+    predictive = model.adapt(jax.tree.map(lambda leaf: leaf[0], tasks), KEY)(jnp.asarray(x[1], jnp.float32))
+    assert isinstance(predictive, PointClass)
+    assert (np.asarray(predictive.mode) == (x[1][:, 0] > 0)).mean() > 0.85
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "message"),
+    [
+        ("maml", {"share": 1.0}, "share of points in a context is between 0 and 1"),
+        ("maml", {"inner_steps": -1}, "inner_steps is a whole number of 0 or more; got -1"),
+        ("reptile", {"inner_steps": 0}, "inner_steps of Reptile is a whole number of 1 or more"),
+        ("reptile", {"share": 0.5}, "do not fit"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(method, settings, message):
+    with pytest.raises(PacohError, match=message):
+        pacoh.fit(ragged_tasks(), method, **settings)
