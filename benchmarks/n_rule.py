@@ -23,6 +23,7 @@ from sweep import make
 
 from pacoh import registry
 from pacoh.api import fit_oracle
+from pacoh.recipes.gp import GP_SDS
 from pacoh.tuning.folds import environment_folds
 from pacoh.tuning.search import Effort, Range, draw_settings, search
 
@@ -30,7 +31,7 @@ TASKS = (5, 10, 20, 50, 100)
 ENVIRONMENTS = ("cauchy", "sinusoid")
 GROUPS = ("weight", "input", "bias", "scale", "noise")
 FACTOR = 4.0  # the search reaches from the default over this to the default times this
-CENTRE = np.log([registry._SDS[group] for group in GROUPS])
+CENTRE = np.log([GP_SDS[group] for group in GROUPS])
 RULE = {"constant": 0.0, "by n": 1.0}  # the largest |a_group|
 
 

@@ -1,0 +1,161 @@
+"""The baselines."""
+
+from collections.abc import Callable
+from typing import Any
+
+from pacoh.errors import PacohError
+from pacoh.inference.base import Adam
+from pacoh.inference.map import MAP
+from pacoh.learners.bmaml import BMAML
+from pacoh.learners.episodic import Episodic
+from pacoh.learners.maml import AbstractMAML, Inner
+from pacoh.learners.mlap import MLAP, AbstractComplexity, Family
+from pacoh.learners.mr_maml import AbstractMRMAML, Coder
+from pacoh.learners.multitask import MTGP, Coregionalised
+from pacoh.learners.neural_process import AbstractPath, DecodedNoise, NeuralProcess
+from pacoh.learners.points import AbstractLoss, CrossEntropy, Squared
+from pacoh.priors.likelihoods import AbstractLikelihood, Categorical, GaussianNoise
+from pacoh.priors.nets import MLP
+from pacoh.priors.weights import DiagonalGaussian
+from pacoh.recipes.base import Shape, group_prior, task_batch
+from pacoh.recipes.gp import ALONE, kernel_of
+
+
+def _net(layers: int = 4, width: int = 32, activation: str = "gelu", reach: float = 1.0) -> MLP:
+    return MLP((width,) * layers, activation, reach)
+
+
+def _loss(shape: Shape) -> AbstractLoss:
+    return Squared() if shape.classes is None else CrossEntropy(shape.classes)
+
+
+def maml(
+    shape: Shape,
+    kind: Callable[..., AbstractMAML],
+    *,
+    steps: int = 1500,
+    rate: float = 0.002,
+    batch: int | None = None,
+    inner_steps: int = 5,
+    inner_rate: float = 0.01,
+    test_steps: int = 10,
+    **settings: Any,
+) -> Episodic:
+    """A rule of the MAML family, trained by Adam; `share` is the share of a task's points in the context."""
+    own = {name: settings.pop(name) for name in ("share",) if name in settings}
+    rule = kind(_net(**settings), _loss(shape), Inner(inner_steps, inner_rate, test_steps), **own)
+    return Episodic(rule, MAP(Adam(rate, steps)), task_batch(shape) if batch is None else batch)
+
+
+def mr_maml(
+    shape: Shape,
+    kind: Callable[..., AbstractMRMAML],
+    *,
+    steps: int = 1500,
+    rate: float = 0.002,
+    batch: int | None = None,
+    inner_steps: int = 5,
+    inner_rate: float = 0.01,
+    test_steps: int = 10,
+    layers: int = 3,
+    head_layers: int = 1,
+    width: int = 32,
+    activation: str = "gelu",
+    reach: float = 1.0,
+    **own: Any,
+) -> Episodic:
+    """MR-MAML: an encoder of `layers`, a decoder of `head_layers` that adapts; `beta` prices what the encoder knows."""
+    net = Coder(_net(layers, width, activation, reach), _net(head_layers, width, activation), width)
+    rule = kind(net, _loss(shape), Inner(inner_steps, inner_rate, test_steps), **own)
+    return Episodic(rule, MAP(Adam(rate, steps)), task_batch(shape) if batch is None else batch)
+
+
+def _likelihood(shape: Shape, noise: float) -> AbstractLikelihood:
+    return GaussianNoise(noise=noise) if shape.classes is None else Categorical(shape.classes)
+
+
+def bmaml(
+    shape: Shape,
+    *,
+    steps: int = 1500,
+    rate: float = 0.002,
+    batch: int | None = 4,
+    inner_steps: int = 5,
+    inner_rate: float = 0.02,
+    test_steps: int = 10,
+    noise: float = 0.3,
+    layers: int = 4,
+    width: int = 32,
+    activation: str = "gelu",
+    reach: float = 1.0,
+    **own: Any,
+) -> Episodic:
+    """BMAML; `chase` is by how many steps the leader is ahead; few tasks a step, for a step moves particles twice."""
+    net, inner = _net(layers, width, activation, reach), Inner(inner_steps, inner_rate, test_steps)
+    rule = BMAML(net, _likelihood(shape, noise), inner, **own)
+    return Episodic(rule, MAP(Adam(rate, steps)), batch)
+
+
+def neural_process(
+    shape: Shape,
+    path: Callable[[MLP], AbstractPath | None],
+    *,
+    steps: int = 1000,
+    rate: float = 0.002,
+    batch: int | None = None,
+    layers: int = 3,
+    width: int = 32,
+    activation: str = "gelu",
+    reach: float = 1.0,
+    **own: Any,
+) -> Episodic:
+    """A neural process; encoders and decoder have `layers`, summaries `width` numbers."""
+    net = _net(layers, width, activation, reach)
+    likelihood = DecodedNoise() if shape.classes is None else Categorical(shape.classes)
+    rule = NeuralProcess(net, net, likelihood, path(net), width, **own)
+    return Episodic(rule, MAP(Adam(rate, steps)), task_batch(shape) if batch is None else batch)
+
+
+def mlap(
+    shape: Shape,
+    complexity: Callable[[float], AbstractComplexity],
+    *,
+    steps: int = 3000,
+    rate: float = 0.003,
+    batch: int | None = None,
+    adapt_steps: int = 500,
+    adapt_rate: float = 0.01,
+    predict: int = 20,
+    delta: float = 0.1,
+    spread: float = 0.1,
+    noise: float = 0.2,
+    layers: int = 4,
+    width: int = 32,
+    activation: str = "gelu",
+    reach: float = 1.0,
+    **own: Any,
+) -> MLAP:
+    """MLAP; `wide` and `narrow` are the sds of hyper-prior and hyper-posterior."""
+    net, likelihood = _net(layers, width, activation, reach), _likelihood(shape, noise)
+    family = Family(net, likelihood, DiagonalGaussian(spread), complexity(delta), **own)
+    engines = MAP(Adam(rate, steps)), MAP(Adam(adapt_rate, adapt_steps))
+    return MLAP(family, *engines, predict, task_batch(shape) if batch is None else batch)
+
+
+def mtgp(
+    shape: Shape,
+    *,
+    steps: int = 300,
+    rate: float = 0.03,
+    kernel: str = "se",
+    rank: int = 2,
+    noise: float = 0.2,
+    adapt_steps: int = 100,
+    adapt_rate: float = 0.05,
+) -> MTGP:
+    """A multi-task GP; `rank` is that of what tasks share."""
+    if shape.classes is not None:
+        raise PacohError("A multi-task GP predicts numbers; for classes choose another method.")
+    prior = Coregionalised(kernel_of(kernel, _net(), 2), rank, noise)
+    engines = MAP(Adam(rate, steps)), MAP(Adam(adapt_rate, adapt_steps))
+    return MTGP(group_prior(default=ALONE | {"task": 1.0}), prior, *engines)
