@@ -19,6 +19,8 @@ from pacoh.priors.nets import MLP
 from pacoh.registry import Shape, learner
 from pacoh.testing import ragged_tasks
 
+pytestmark = pytest.mark.slow  # compilations dominate
+
 TASKS = stack(ragged_tasks(d=2))
 TASK = jax.tree.map(lambda leaf: leaf[1], TASKS)
 KEY = jax.random.key(3)

@@ -16,6 +16,8 @@ from pacoh.priors.likelihoods import GaussianNoise
 from pacoh.priors.nets import MLP
 from pacoh.testing import ragged_tasks
 
+pytestmark = pytest.mark.slow  # compilations dominate
+
 TASKS = stack(ragged_tasks(d=2))
 KEY = jax.random.key(3)
 FAMILY = Family(MLP((4,), "tanh"), GaussianNoise(0.5), wide=10.0)

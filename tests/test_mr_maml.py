@@ -19,6 +19,8 @@ from pacoh.priors.weights import DiagonalGaussian, gaussian_kl
 from pacoh.registry import Shape, learner
 from pacoh.testing import ragged_tasks
 
+pytestmark = pytest.mark.slow  # compilations dominate
+
 NET = Coder(MLP((6,), "tanh"), MLP((5,), "tanh"), 4)
 TASKS = stack(ragged_tasks(d=2))
 TASK = jax.tree.map(lambda leaf: leaf[1], TASKS)

@@ -15,6 +15,8 @@ from pacoh.priors.hyper import NoHyperPrior
 from pacoh.registry import METHODS, Shape, learner
 from pacoh.testing import ragged_tasks
 
+pytestmark = pytest.mark.slow  # compilations dominate
+
 TASKS = stack(ragged_tasks(d=2))
 KEY = jax.random.key(3)
 MODEL = MTGP(NoHyperPrior(), Coregionalised(), MAP(Adam(0.01, 5)), MAP(Adam(0.05, 10))).fit(TASKS, KEY)

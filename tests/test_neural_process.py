@@ -14,6 +14,8 @@ from pacoh.priors.nets import MLP
 from pacoh.registry import Shape, learner
 from pacoh.testing import ragged_tasks
 
+pytestmark = pytest.mark.slow  # compilations dominate
+
 NET = MLP((8,), "tanh")
 TASK = jax.tree.map(lambda leaf: leaf[1], stack(ragged_tasks(d=2)))
 KEY = jax.random.key(3)

@@ -142,7 +142,10 @@ class Model:
         return _fit(partial(learner.fit, start=self.meta), known.pairs(), self.units, card, seed, budget)
 
     def save(self, path: str | Path) -> None:
-        """Writes the model as one file. It holds no data of the tasks beyond their means, scales and ranges."""
+        """Writes the model as one file. It holds no data of the tasks beyond their means, scales and ranges.
+
+        Methods that need the tasks to predict (`mtgp`) are the exception: `pacoh list` says which.
+        """
         persistence.save(path, {"meta": self.meta, "units": self.units}, self.card)
 
 

@@ -33,14 +33,15 @@ def prepare(
     """Fits a learner, or a registered method with `settings`, once for all checks.
 
     `classes` is the number of classes for a learner that predicts them, None for one that predicts numbers. `claims`
-    are `has_prior` and `distributional` (a registered method brings its own) and `tolerance`; `skip` maps the name of
+    are `has_prior`, `distributional` and `holds_data` (a registered method brings its own) and `tolerance`; `skip` maps the name of
     a check that cannot apply to the reason.
     """
     if isinstance(learner, str):
         shape = registry.Shape(len(SIZES), float(np.mean(SIZES)), d, classes)
         made = registry.learner(learner, shape, **(settings or {}))
         method = registry.METHODS[learner]
-        claims = {"has_prior": method.has_prior, "distributional": method.distributional} | claims
+        own = {name: getattr(method, name) for name in ("has_prior", "distributional", "holds_data")}
+        claims = own | claims
     else:
         made = learner
     unknown = set(skip or {}) - set(CHECKS)

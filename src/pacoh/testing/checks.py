@@ -154,7 +154,7 @@ def _empty(subject: Subject) -> None:
 
 
 def _files(subject: Subject) -> None:
-    """A model read back from its file predicts the same to the last bit, and the file holds none of the data."""
+    """A model read back from its file predicts the same to the last bit; unless it says so, it holds no data."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
         persistence.save(path, subject.model, {})
@@ -164,7 +164,7 @@ def _files(subject: Subject) -> None:
     context, key = subject.task(2), jax.random.key(9)
     before, after = (_answer(subject, context, key, model) for model in (subject.model, loaded))
     are_equal(before, after, "predictions before saving and after loading")
-    for index, (x, y) in enumerate(subject.pairs()):
+    for index, (x, y) in enumerate([] if subject.holds_data else subject.pairs()):
         parts = {"inputs": x} if subject.classes is not None else {"inputs": x, "targets": y}  # ids are not unique
         for (part, values), kind in itertools.product(parts.items(), (np.float32, np.float64)):
             assert values.astype(kind).tobytes() not in content, f"the file holds the {part} of task {index}"

@@ -27,6 +27,7 @@ class Subject:
     classes: int | None = None
     has_prior: bool = True
     distributional: bool = True
+    holds_data: bool = False
     tolerance: float = 2e-3
     skip: Mapping[str, str] = field(default_factory=dict)
 
