@@ -33,8 +33,8 @@ def prepare(
     """Fits a learner, or a registered method with `settings`, once for all checks.
 
     `classes` is the number of classes for a learner that predicts them, None for one that predicts numbers. `claims`
-    are `has_prior`, `distributional` and `holds_data` (a registered method brings its own) and `tolerance`; `skip` maps the name of
-    a check that cannot apply to the reason.
+    are `has_prior`, `distributional` and `holds_data` (a registered method brings its own) and `tolerance`; `skip` maps
+    the name of a check that cannot apply to the reason.
     """
     if isinstance(learner, str):
         shape = registry.Shape(len(SIZES), float(np.mean(SIZES)), d, classes)
