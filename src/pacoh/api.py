@@ -90,7 +90,9 @@ class Model:
 
     @cached_property
     def codec(self) -> Codec:
-        """How columns and labels become numbers."""
+        """How columns and labels become numbers; plain numbers where the model was made without a card."""
+        if "codec" not in self.card:
+            return Codec(default_columns(len(self.units.x_loc)))
         return Codec.from_json(self.card["codec"])
 
     def predict_tasks(
