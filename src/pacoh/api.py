@@ -15,7 +15,7 @@ import numpy as np
 from pacoh import __version__, metrics, persistence, registry
 from pacoh.categorical import named
 from pacoh.data import Dataset, Standardizer, bucket, padded, stack
-from pacoh.encoding import Codec, listed
+from pacoh.encoding import Codec, default_columns, listed
 from pacoh.environments.base import AbstractEnvironment, Pair
 from pacoh.errors import PacohError
 from pacoh.inference.base import Budget, Trained
