@@ -91,5 +91,5 @@ def test_more_points_than_a_matrix_holds_are_refused():
 
 
 def test_classes_are_refused():
-    with pytest.raises(PacohError, match="predicts numbers"):
+    with pytest.raises(PacohError, match="targets that are numbers"):
         learner("mtgp", Shape(2, 5, 1, 3))

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from pacoh.errors import PacohError
 from pacoh.inference.base import Adam
 from pacoh.inference.map import MAP
 from pacoh.learners.bmaml import BMAML
@@ -154,8 +153,7 @@ def mtgp(
     adapt_rate: float = 0.05,
 ) -> MTGP:
     """A multi-task GP; `rank` is that of what tasks share."""
-    if shape.classes is not None:
-        raise PacohError("A multi-task GP predicts numbers; for classes choose another method.")
+    del shape
     prior = Coregionalised(kernel_of(kernel, _net(), 2), rank, noise)
     engines = MAP(Adam(rate, steps)), MAP(Adam(adapt_rate, adapt_steps))
     return MTGP(group_prior(default=ALONE | {"task": 1.0}), prior, *engines)
