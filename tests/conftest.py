@@ -13,6 +13,17 @@ for _library in ("OPENBLAS", "MKL", "OMP"):
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(tempfile.gettempdir()) / "pacoh-test-compiled"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
 
+MAPPINGS = 30_000  # half of what Linux grants a process by default; every compiled program takes some
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_compiled_programs():
+    """Forgets compiled programs before the process runs out of memory mappings."""
+    yield
+    held = Path("/proc/self/maps")
+    if "jax" in sys.modules and held.exists() and len(held.read_text().splitlines()) > MAPPINGS:
+        sys.modules["jax"].clear_caches()
+
 
 class Reply(NamedTuple):
     """What a command left behind."""
