@@ -1,5 +1,7 @@
 """MAML, FO-MAML and Reptile: gradients of the outer step, and what adapting does not depend on."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,12 +13,14 @@ from pacoh.categorical import PointClass
 from pacoh.data import Dataset, pad, stack
 from pacoh.errors import PacohError
 from pacoh.learners.episodic import Episodes, Episodic, EpisodicModel, split
-from pacoh.learners.maml import FOMAML, MAML, Inner, Reptile
+from pacoh.learners.maml import MAML, Inner, Reptile
 from pacoh.learners.points import CrossEntropy, Squared
 from pacoh.priors.base import draw_start
 from pacoh.priors.nets import MLP
 from pacoh.registry import Shape, learner
 from pacoh.testing import ragged_tasks
+
+FOMAML = partial(MAML, second_order=False)
 
 NET = MLP((6,), "tanh")
 TASKS = stack(ragged_tasks(d=2))

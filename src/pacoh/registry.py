@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pacoh.environments.base import AbstractEnvironment
@@ -14,12 +15,9 @@ from pacoh.environments.physionet import gcs, hct
 from pacoh.environments.sinusoid import Sinusoid
 from pacoh.environments.swissfel import SwissFEL, SwissFELStandIn
 from pacoh.errors import PacohError
-from pacoh.inference.map import MAP
-from pacoh.inference.svgd import SVGD
-from pacoh.inference.vi import VI
 from pacoh.learners.base import AbstractMetaLearner
 from pacoh.learners.guard import Guard
-from pacoh.learners.maml import FOMAML, MAML, Reptile
+from pacoh.learners.maml import MAML, Reptile
 from pacoh.learners.mlap import McAllester, Seeger
 from pacoh.learners.mr_maml import MRMAMLActivations, MRMAMLWeights
 from pacoh.learners.naive import ContextMean, LastValue, PooledRidge
@@ -29,6 +27,7 @@ from pacoh.learners.pacoh import PACOH
 from pacoh.priors.gp import GPPrior
 from pacoh.priors.weights import DiagonalGaussian
 from pacoh.recipes.base import Shape as Shape
+from pacoh.recipes.base import by_map, by_stein, by_variation
 from pacoh.recipes.baselines import bmaml, maml, mlap, mr_maml, mtgp, neural_process
 from pacoh.recipes.bnn import bnn_prior as bnn_prior
 from pacoh.recipes.bnn import pacoh_nn, vanilla_bnn
@@ -50,44 +49,18 @@ class Method:
 
 
 METHODS: dict[str, Method] = {
-    "pacoh-gp-map": Method(
-        lambda shape, **settings: pacoh_gp(shape, MAP, **settings), "PACOH with a GP prior, its mode"
-    ),
-    "pacoh-gp-svgd": Method(
-        lambda shape, particles=10, **settings: pacoh_gp(
-            shape, lambda adam: SVGD(particles=particles, optimizer=adam), **settings
-        ),
-        "PACOH with a GP prior, Stein particles",
-    ),
+    "pacoh-gp-map": Method(by_map(pacoh_gp), "PACOH with a GP prior, its mode"),
+    "pacoh-gp-svgd": Method(by_stein(pacoh_gp, particles=10), "PACOH with a GP prior, Stein particles"),
     "pacoh-gp-vi": Method(
-        lambda shape, samples=10, predict=100, sd=0.01, temperature=0.01, **settings: pacoh_gp(
-            shape,
-            lambda adam: VI(samples=samples, predict=predict, optimizer=adam, sd=sd),
-            temperature=temperature,
-            **settings,
-        ),
-        "PACOH with a GP prior, a variational Gaussian",
+        by_variation(pacoh_gp, samples=10, predict=100), "PACOH with a GP prior, a variational Gaussian"
     ),
     "pacoh-gp-nuts": Method(pacoh_gp_nuts, "PACOH with a small GP prior (no networks), exact draws"),
-    "pacoh-nn-map": Method(
-        lambda shape, **settings: pacoh_nn(shape, MAP, **settings),
-        "PACOH with a Bayesian-network prior, its mode",
-        classes=True,
-    ),
+    "pacoh-nn-map": Method(by_map(pacoh_nn), "PACOH with a Bayesian-network prior, its mode", classes=True),
     "pacoh-nn-svgd": Method(
-        lambda shape, particles=4, **settings: pacoh_nn(
-            shape, lambda adam: SVGD(particles=particles, optimizer=adam), **settings
-        ),
-        "PACOH with Bayesian-network priors, Stein particles",
-        classes=True,
+        by_stein(pacoh_nn, particles=4), "PACOH with Bayesian-network priors, Stein particles", classes=True
     ),
     "pacoh-nn-vi": Method(
-        lambda shape, samples=3, predict=10, sd=0.01, temperature=0.01, **settings: pacoh_nn(
-            shape,
-            lambda adam: VI(samples=samples, predict=predict, optimizer=adam, sd=sd),
-            temperature=temperature,
-            **settings,
-        ),
+        by_variation(pacoh_nn, samples=3, predict=10),
         "PACOH with Bayesian-network priors, a variational Gaussian",
         classes=True,
     ),
@@ -134,7 +107,7 @@ METHODS: dict[str, Method] = {
         classes=True,
     ),
     "fo-maml": Method(
-        lambda shape, **settings: maml(shape, FOMAML, **settings),
+        lambda shape, **settings: maml(shape, partial(MAML, second_order=False), **settings),
         "MAML without second derivatives",
         distributional=False,
         classes=True,
@@ -209,7 +182,7 @@ ENVIRONMENTS: dict[str, Callable[..., AbstractEnvironment]] = {
 _LEAST = {"layers": 0, "warmup": 0}  # whole numbers; those below start at 1
 _LEAST |= dict.fromkeys(("steps", "batch", "width", "features", "particles", "samples", "predict", "draws", "thin"), 1)
 _LEAST |= dict.fromkeys(("hypotheses", "adapt_steps", "points"), 1) | {"waves": 0}
-_POSITIVE = ("rate", "temperature", "sd", "paper", "predict_beta", "adapt_rate", "prior_weight", "spread", "noise")
+_POSITIVE = ("rate", "temperature", "sd", "paper", "predict_beta", "adapt_rate", "spread", "noise")
 
 
 def _check_setting(name: str, value: Any) -> None:

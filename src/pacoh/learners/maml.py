@@ -69,44 +69,27 @@ class AbstractMAML(AbstractRule):
 class MAML(AbstractMAML):
     """min_theta sum_i L(theta - alpha grad L(theta; context_i); query_i) [Finn et al., algorithm 2].
 
-    The gradient goes through the inner steps, second derivatives and all. A meta-train task is split anew each step: a
-    `share` of its points is the context, the others are the query.
+    The gradient goes through the inner steps, second derivatives and all; without `second_order` d theta'/d theta is
+    taken as the identity (FO-MAML): grad L(theta'; query) at theta' itself. A meta-train task is split anew each step:
+    a `share` of its points is the context, the others are the query.
     """
 
     net: AbstractNet = MLP()
     loss: AbstractLoss = Squared()
     inner: Inner = eqx.field(default_factory=Inner)
     share: float = eqx.field(static=True, default=0.5)
+    second_order: bool = eqx.field(static=True, default=True)
 
     def __check_init__(self):
         check_share(self.share)
 
     def value(self, theta: Params, task: Dataset, key: Key) -> Scalar:
-        """-L(theta'; query), theta' learned from the context."""
-        context, query = split(task, self.share, key)
-        return -self.risk(self.learned(theta, context, self.inner.steps), query)
-
-
-class FOMAML(AbstractMAML):
-    """MAML with d theta'/d theta taken as the identity: the outer gradient is grad L(theta'; query) at theta' itself.
-
-    [Finn et al., section 5.2; Nichol et al., equation 8]. No second derivatives; the split is MAML's.
-    """
-
-    net: AbstractNet = MLP()
-    loss: AbstractLoss = Squared()
-    inner: Inner = eqx.field(default_factory=Inner)
-    share: float = eqx.field(static=True, default=0.5)
-
-    def __check_init__(self):
-        check_share(self.share)
-
-    def value(self, theta: Params, task: Dataset, key: Key) -> Scalar:
-        """-L(theta + [theta' - theta]; query), nothing flowing through the brackets."""
+        """-L(theta'; query), theta' learned from the context; of first order -L(theta + [theta' - theta]; query)."""
         context, query = split(task, self.share, key)
         learned = self.learned(theta, context, self.inner.steps)
-        moved = jax.tree.map(lambda old, new: old + jax.lax.stop_gradient(new - old), theta, learned)
-        return -self.risk(moved, query)
+        if not self.second_order:  # nothing flows through the brackets
+            learned = jax.tree.map(lambda old, new: old + jax.lax.stop_gradient(new - old), theta, learned)
+        return -self.risk(learned, query)
 
 
 class Reptile(AbstractMAML):

@@ -1,10 +1,16 @@
 """What recipes share: the shape of the data, hyper-priors by group, task batches."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from pacoh.errors import PacohError
+from pacoh.inference.base import Adam
+from pacoh.inference.map import MAP
+from pacoh.inference.svgd import SVGD
+from pacoh.inference.vi import VI
+from pacoh.learners.base import AbstractMetaLearner
 from pacoh.priors.hyper import GroupGaussian
+from pacoh.priors.likelihoods import AbstractLikelihood, Categorical, GaussianNoise
 
 
 class Shape(NamedTuple):
@@ -24,13 +30,24 @@ def choose(what: str, name: str, options: dict[str, Any]) -> Any:
 
 
 def group_prior(
-    default: Mapping[str, float], sds: Mapping[str, float] | None = None, factor: float = 1.0
+    default: Mapping[str, float],
+    sds: Mapping[str, float] | None = None,
+    temperature: float = 1.0,
+    paper: float | None = None,
 ) -> GroupGaussian:
-    """The hyper-prior with the sds of `default`, some of them replaced, all times `factor`."""
+    """The hyper-prior with the sds of `default`, some of them replaced; with `paper` the paper's N(0, s^2 I).
+
+    The sds shrink with the root of the temperature: it then tempers the hyper-posterior as a whole, which moves its
+    spread and leaves its mode where it is. The paper's are as they are, whatever a parameter's unit.
+    """
+    if paper is not None and sds is not None:
+        raise PacohError("The paper's hyper-prior has one sd for everything: give `paper` or `sds`, not both.")
+    if paper is not None:
+        return GroupGaussian(dict.fromkeys(default, paper), exact=True)
     unknown = set(sds or ()) - set(default)
     if unknown:
         raise PacohError(f"Parameter groups are {', '.join(default)}; got {', '.join(sorted(unknown))}.")
-    return GroupGaussian({group: factor * sd for group, sd in (dict(default) | dict(sds or {})).items()})
+    return GroupGaussian({group: temperature**0.5 * sd for group, sd in (dict(default) | dict(sds or {})).items()})
 
 
 def task_batch(shape: Shape) -> int | None:
@@ -38,6 +55,38 @@ def task_batch(shape: Shape) -> int | None:
     return None if shape.n <= 64 else 32
 
 
-def paper_hyper(groups: dict[str, float], s: float) -> GroupGaussian:
-    """N(0, s^2 I) over every parameter, whatever its unit."""
-    return GroupGaussian(dict.fromkeys(groups, s), exact=True)
+def likelihood(shape: Shape, noise: float) -> AbstractLikelihood:
+    """Of numbers Gaussian noise, of classes the categorical one."""
+    return GaussianNoise(noise=noise) if shape.classes is None else Categorical(outputs=shape.classes)
+
+
+Recipe = Callable[..., AbstractMetaLearner]
+"""(shape, engine from an optimiser, settings) -> learner."""
+
+
+def by_map(recipe: Recipe) -> Recipe:
+    """The recipe with the mode."""
+    return lambda shape, **settings: recipe(shape, MAP, **settings)
+
+
+def by_stein(recipe: Recipe, particles: int) -> Recipe:
+    """The recipe with Stein particles."""
+
+    def make(shape: Shape, particles: int = particles, **settings: Any) -> AbstractMetaLearner:
+        return recipe(shape, lambda adam: SVGD(particles=particles, optimizer=adam), **settings)
+
+    return make
+
+
+def by_variation(recipe: Recipe, samples: int, predict: int) -> Recipe:
+    """The recipe with a variational Gaussian, at the temperature that networks need."""
+
+    def make(
+        shape: Shape, samples: int = samples, predict: int = predict, sd: float = 0.01, **settings: Any
+    ) -> AbstractMetaLearner:
+        def engine(adam: Adam) -> VI:
+            return VI(samples=samples, predict=predict, optimizer=adam, sd=sd)
+
+        return recipe(shape, engine, **({"temperature": 0.01} | settings))
+
+    return make

@@ -13,10 +13,10 @@ from pacoh.learners.mr_maml import AbstractMRMAML, Coder
 from pacoh.learners.multitask import MTGP, Coregionalised
 from pacoh.learners.neural_process import AbstractPath, DecodedNoise, NeuralProcess
 from pacoh.learners.points import AbstractLoss, CrossEntropy, Squared
-from pacoh.priors.likelihoods import AbstractLikelihood, Categorical, GaussianNoise
+from pacoh.priors.likelihoods import Categorical
 from pacoh.priors.nets import MLP
 from pacoh.priors.weights import DiagonalGaussian
-from pacoh.recipes.base import Shape, group_prior, task_batch
+from pacoh.recipes.base import Shape, group_prior, likelihood, task_batch
 from pacoh.recipes.gp import ALONE, kernel_of
 
 
@@ -69,10 +69,6 @@ def mr_maml(
     return Episodic(rule, MAP(Adam(rate, steps)), task_batch(shape) if batch is None else batch)
 
 
-def _likelihood(shape: Shape, noise: float) -> AbstractLikelihood:
-    return GaussianNoise(noise=noise) if shape.classes is None else Categorical(shape.classes)
-
-
 def bmaml(
     shape: Shape,
     *,
@@ -91,7 +87,7 @@ def bmaml(
 ) -> Episodic:
     """BMAML; `chase` is by how many steps the leader is ahead; few tasks a step, for a step moves particles twice."""
     net, inner = _net(layers, width, activation, reach), Inner(inner_steps, inner_rate, test_steps)
-    rule = BMAML(net, _likelihood(shape, noise), inner, **own)
+    rule = BMAML(net, likelihood(shape, noise), inner, **own)
     return Episodic(rule, MAP(Adam(rate, steps)), batch)
 
 
@@ -110,8 +106,8 @@ def neural_process(
 ) -> Episodic:
     """A neural process; encoders and decoder have `layers`, summaries `width` numbers."""
     net = _net(layers, width, activation, reach)
-    likelihood = DecodedNoise() if shape.classes is None else Categorical(shape.classes)
-    rule = NeuralProcess(net, net, likelihood, path(net), width, **own)
+    decoded = DecodedNoise() if shape.classes is None else Categorical(shape.classes)
+    rule = NeuralProcess(net, net, decoded, path(net), width, **own)
     return Episodic(rule, MAP(Adam(rate, steps)), task_batch(shape) if batch is None else batch)
 
 
@@ -135,8 +131,8 @@ def mlap(
     **own: Any,
 ) -> MLAP:
     """MLAP; `wide` and `narrow` are the sds of hyper-prior and hyper-posterior."""
-    net, likelihood = _net(layers, width, activation, reach), _likelihood(shape, noise)
-    family = Family(net, likelihood, DiagonalGaussian(spread), complexity(delta), **own)
+    net = _net(layers, width, activation, reach)
+    family = Family(net, likelihood(shape, noise), DiagonalGaussian(spread), complexity(delta), **own)
     engines = MAP(Adam(rate, steps)), MAP(Adam(adapt_rate, adapt_steps))
     return MLAP(family, *engines, predict, task_batch(shape) if batch is None else batch)
 

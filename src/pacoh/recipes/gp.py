@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pacoh.errors import PacohError
 from pacoh.inference.base import AbstractInference, Adam
 from pacoh.inference.map import MAP
 from pacoh.inference.nuts import NUTS
@@ -14,7 +13,7 @@ from pacoh.priors.hyper import NoHyperPrior
 from pacoh.priors.kernels import SE, AbstractKernel, Linear, Matern, Product, Sum, Warped
 from pacoh.priors.means import AbstractMean, Constant, LinearMean, Network
 from pacoh.priors.nets import MLP
-from pacoh.recipes.base import Shape, choose, group_prior, paper_hyper, task_batch
+from pacoh.recipes.base import Shape, choose, group_prior, task_batch
 
 GP_SDS = {"input": 4.0, "weight": 7.5, "bias": 4.0, "scale": 3.0, "noise": 1.0, "mean": 3.0}
 """The hyper-prior's sds by parameter group, in the groups' units: one rule for all data.
@@ -70,17 +69,9 @@ def pacoh_gp(
     paper: float | None = None,
     **prior: Any,
 ) -> PACOH:
-    """PACOH-GP with an engine; `paper` is the s of the paper's literal prior family and hyper-prior N(0, s^2 I).
-
-    The sds shrink with the root of the temperature: it then tempers the hyper-posterior as a whole, which moves its
-    spread and leaves its mode where it is.
-    """
-    if paper is None:
-        family, hyper = gp_prior(**prior), group_prior(GP_SDS, sds, temperature**0.5)
-    elif sds is not None:
-        raise PacohError("The paper's hyper-prior has one sd for everything: give `paper` or `sds`, not both.")
-    else:
-        family, hyper = paper_gp(**prior), paper_hyper(GP_SDS, paper)
+    """PACOH-GP with an engine; `paper` is the s of the paper's literal prior family and hyper-prior N(0, s^2 I)."""
+    hyper = group_prior(GP_SDS, sds, temperature, paper)
+    family = gp_prior(**prior) if paper is None else paper_gp(**prior)
     batch = task_batch(shape) if batch is None else batch
     return PACOH(family, hyper, engine(Adam(rate, steps)), temperature=temperature, batch=batch)
 
@@ -99,7 +90,7 @@ def pacoh_gp_nuts(
 ) -> PACOH:
     """PACOH-GP by exact draws; for priors without networks."""
     del shape
-    hyper = group_prior(GP_SDS, sds, temperature**0.5)
+    hyper = group_prior(GP_SDS, sds, temperature)
     return PACOH(gp_prior(mean, kernel, **prior), hyper, NUTS(draws, warmup, thin), temperature=temperature)
 
 
