@@ -91,14 +91,9 @@ def fit(
     chosen = _settings(settings or [])
     resume = checkpoint or out.with_name(out.name + ".checkpoint")
     if method == "oracle":
-        environment = environment_of(source)
-        if environment is None:
-            from pacoh.errors import PacohError
-
-            raise PacohError(f"Only environments have an oracle ({', '.join(registry.ENVIRONMENTS)}); got {source!r}.")
         if tune is not None or tune_settings is not None:
             space(method, {})  # the error that lists what can be tuned
-        model = api.fit_oracle(environment, draw)
+        model = _oracle(source, draw)
     else:
         if method not in registry.METHODS:
             registry.learner(method, registry.Shape(2, 1, 1))  # the error that lists the methods
@@ -126,6 +121,16 @@ def fit(
     if "tuned" in card:
         record["tuned"] = card["tuned"] if as_json else tuning.told(card["tuned"])
     show(record, as_json)
+
+
+def _oracle(source: str, draw: int) -> Any:
+    from pacoh import api, registry
+    from pacoh.errors import PacohError
+
+    environment = environment_of(source)
+    if environment is None:
+        raise PacohError(f"Only environments have an oracle ({', '.join(registry.ENVIRONMENTS)}); got {source!r}.")
+    return api.fit_oracle(environment, draw)
 
 
 def evaluate(
