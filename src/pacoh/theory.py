@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 from pacoh.data import Dataset
 from pacoh.inference.base import AbstractLogDensity
 from pacoh.priors.base import AbstractHyperPrior, AbstractPrior
+from pacoh.priors.base import stratified as stratified
 from pacoh.types import Key, Params, Scalar
 
 
@@ -42,17 +43,6 @@ def tempering(lam: float, betas: Float[Array, " n"]) -> Float[Array, " n"]:
     n = len(betas)
     harmonic = n / (1 / betas).sum()
     return lam * harmonic / (betas * (n * harmonic + lam))
-
-
-def stratified(n: int, batch: int, key: Key) -> Array:
-    """`batch` of n indices, each with expected count batch/n exactly, in O(batch): one draw from each of equal strata.
-
-    A random rotation lets any two tasks meet. No index comes twice where batch divides n, and hardly ever otherwise.
-    """
-    key_within, key_shift = jax.random.split(key)
-    position = (jnp.arange(batch) + jax.random.uniform(key_within, (batch,))) * (n / batch)
-    index = jnp.minimum(position.astype(jnp.int32), n - 1)
-    return (index + jax.random.randint(key_shift, (), 0, n)) % n
 
 
 class HyperPosterior(AbstractLogDensity):

@@ -16,7 +16,8 @@ from pacoh.errors import PacohError
 from pacoh.inference.base import AbstractLogDensity, Particles, Problem
 from pacoh.inference.map import MAP
 from pacoh.learners.base import AbstractMetaModel, AbstractTrainedLearner
-from pacoh.priors.base import AbstractPredictor, draw_start
+from pacoh.learners.pacoh import Start
+from pacoh.priors.base import AbstractPredictor
 from pacoh.theory import stratified
 from pacoh.types import Key, Params, Scalar
 
@@ -102,17 +103,6 @@ class Episodes(AbstractLogDensity):
         return jax.vmap(self.rule.value, (None, 0, 0))(phi, self.tasks, keys).mean() + self.rule.shared(phi)
 
 
-class RuleStart(eqx.Module):
-    """Draws training starts of a rule for d inputs."""
-
-    rule: AbstractRule
-    d: int = eqx.field(static=True)
-
-    def __call__(self, key: Key) -> Params:
-        """One start."""
-        return draw_start(self.rule.specs(self.d), key)
-
-
 class EpisodicModel(AbstractMetaModel):
     """A rule and the parameters that it learned."""
 
@@ -133,7 +123,7 @@ class Episodic(AbstractTrainedLearner):
 
     def problem(self, tasks: Dataset) -> Problem:
         """The engine on the episodes."""
-        return Problem(self.inference, Episodes(self.rule, tasks, self.batch), RuleStart(self.rule, tasks.x.shape[-1]))
+        return Problem(self.inference, Episodes(self.rule, tasks, self.batch), Start(self.rule, tasks.x.shape[-1]))
 
     def model(self, state: Any, tasks: Dataset, key: Key) -> EpisodicModel:
         """The parameters at the end of training; nothing of the tasks is kept."""

@@ -30,14 +30,14 @@ class PACOHModel(AbstractMetaModel):
 
 
 class Start(eqx.Module):
-    """Draws training starts of a prior family for d inputs."""
+    """Draws training starts for d inputs of anything with `specs`: a prior family, or a rule."""
 
-    prior: AbstractPrior
+    family: Any
     d: int = eqx.field(static=True)
 
     def __call__(self, key: Key) -> Params:
         """One start."""
-        return draw_start(self.prior.specs(self.d), key)
+        return draw_start(self.family.specs(self.d), key)
 
 
 class PACOH(AbstractTrainedLearner):

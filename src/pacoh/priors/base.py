@@ -141,6 +141,17 @@ def leading(tree: Params) -> int:
     return len(jax.tree.leaves(eqx.filter(tree, eqx.is_array))[0])
 
 
+def stratified(n: int | Array, batch: int, key: Key) -> Array:
+    """`batch` of n indices, each with expected count batch/n exactly, in O(batch): one draw from each of equal strata.
+
+    A random rotation lets any two tasks meet. No index comes twice where batch divides n, and hardly ever otherwise.
+    """
+    key_within, key_shift = jax.random.split(key)
+    position = (jnp.arange(batch) + jax.random.uniform(key_within, (batch,))) * (n / batch)
+    index = jnp.minimum(position.astype(jnp.int32), n - 1)
+    return (index + jax.random.randint(key_shift, (), 0, n)) % n
+
+
 def likelihood_power(mask: Array, beta: Scalar) -> Scalar:
     """beta / m: the exponent on each point's likelihood in exp(-beta Lh); 1 at beta = m, the Bayesian posterior."""
     return beta / jnp.maximum(mask.sum(-1), 1)

@@ -13,7 +13,7 @@ from pacoh.data import Dataset
 from pacoh.inference.base import AbstractInference, AbstractLogDensity, Adam, scan
 from pacoh.inference.svgd import SVGD
 from pacoh.predictive import AbstractPredictive
-from pacoh.priors.base import AbstractPredictor, AbstractPrior, leading, likelihood_power, log_mean_exp
+from pacoh.priors.base import AbstractPredictor, AbstractPrior, leading, likelihood_power, log_mean_exp, stratified
 from pacoh.priors.likelihoods import AbstractLikelihood, GaussianNoise
 from pacoh.priors.nets import MLP, AbstractNet
 from pacoh.priors.weights import AbstractWeights, DiagonalGaussian
@@ -22,7 +22,7 @@ from pacoh.types import Key, Params, Scalar
 
 def adaptation() -> SVGD:
     """The engine of a task's posterior, unless told otherwise."""
-    return SVGD(particles=5, optimizer=Adam(0.05, 500))
+    return SVGD(particles=5, optimizer=Adam(0.03, 200))
 
 
 class BNNPredictor(AbstractPredictor):
@@ -55,13 +55,12 @@ class AbstractDrawnPrior(AbstractPrior):
 
     `draws` is L, the hypotheses an evidence is estimated from; `average` takes the mean of their log-likelihoods
     instead of the log of the mean likelihood (an ablation: it forgets that tasks differ). `points` of a task are drawn
-    a step (None: all). `adaptation` finds the posterior of a task, with `prior_weight` on ln P_phi: beta / prior_weight
-    is the beta of predictions. `coupled` adapts all K priors in one run on the posterior of their mixture.
+    a step (None: all). `adaptation` finds the posterior of a task. `coupled` adapts all K priors in one run on the
+    posterior of their mixture.
     """
 
     weights: eqx.AbstractVar[AbstractWeights]
     adaptation: eqx.AbstractVar[AbstractInference]
-    prior_weight: eqx.AbstractVar[Float[Array, ""]]
     draws: eqx.AbstractVar[int]
     points: eqx.AbstractVar[int | None]
     average: eqx.AbstractVar[bool]
@@ -120,7 +119,6 @@ class BNNPrior(AbstractDrawnPrior):
     likelihood: AbstractLikelihood = GaussianNoise()
     weights: AbstractWeights = eqx.field(default_factory=DiagonalGaussian)
     adaptation: AbstractInference = eqx.field(default_factory=adaptation)
-    prior_weight: Float[Array, ""] = eqx.field(converter=lambda value: jnp.asarray(value, float), default=1.0)
     draws: int = eqx.field(static=True, default=10)
     points: int | None = eqx.field(static=True, default=None)
     average: bool = eqx.field(static=True, default=False)
@@ -149,7 +147,7 @@ class BNNPrior(AbstractDrawnPrior):
 
 
 class TaskPosterior(AbstractLogDensity):
-    """ln mean_k P_k(h)^w exp(-beta Lh(h, S)) over hypotheses in the priors' units, h = loc + scale z.
+    """ln mean_k P_k(h) exp(-beta Lh(h, S)) over hypotheses in the priors' units, h = loc + scale z.
 
     Units change no posterior, but what an engine with one step size can do on it.
     """
@@ -188,8 +186,7 @@ class TaskPosterior(AbstractLogDensity):
 
         def under(phi):
             log_prior = self.prior.weights.log_prob(self.prior.drawn(phi), h)
-            log_weight = self.prior.log_weights(phi, h, one, self.beta[None])[0]
-            return self.prior.prior_weight * log_prior + log_weight
+            return log_prior + self.prior.log_weights(phi, h, one, self.beta[None])[0]
 
         return log_mean_exp(jax.vmap(under)(self.phis))
 
@@ -198,9 +195,7 @@ def _some_points(tasks: Dataset, count: int, key: Key) -> Dataset:
     """`count` points of each task, each with equal chance: the mean loss stays unbiased, ln Z does not."""
 
     def of_task(task: Dataset, key: Key) -> Dataset:
-        size = jnp.maximum(task.sizes, 1)
-        position = (jnp.arange(count) + jax.random.uniform(key, (count,))) * (size / count)
-        index = jnp.minimum(position.astype(jnp.int32), size - 1)
+        index = stratified(jnp.maximum(task.sizes, 1), count, key)
         return Dataset(task.x[index], task.y[index], task.mask[index])
 
     return jax.vmap(of_task)(tasks, jax.random.split(key, len(tasks.mask)))

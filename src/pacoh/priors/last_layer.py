@@ -62,7 +62,6 @@ class LastLayerBNN(AbstractDrawnPrior):
     likelihood: GaussianNoise = GaussianNoise()
     weights: AbstractWeights = eqx.field(default_factory=DiagonalGaussian)
     adaptation: AbstractInference = eqx.field(default_factory=adaptation)
-    prior_weight: Float[Array, ""] = eqx.field(converter=lambda value: jnp.asarray(value, float), default=1.0)
     draws: int = eqx.field(static=True, default=10)
     points: int | None = eqx.field(static=True, default=None)
     average: bool = eqx.field(static=True, default=False)
@@ -74,6 +73,8 @@ class LastLayerBNN(AbstractDrawnPrior):
                 f"The last layer is integrated out under Gaussian weights; got {type(self.weights).__name__}. "
                 "BNNPrior draws all layers and takes any family."
             )
+        if self.coupled:
+            raise PacohError("Priors adapt in one coupled run where all layers are drawn: use BNNPrior (exact=False).")
 
     def specs(self, d: int) -> Any:
         """The parameters of the distribution over networks and noise."""
@@ -98,8 +99,8 @@ class LastLayerBNN(AbstractDrawnPrior):
         return jax.vmap(of_task)(features, tasks.y, tasks.mask, betas)
 
     def predictor(self, phis: Params, hypotheses: Params, data: Dataset, beta: Scalar) -> LastLayerPredictor:
-        """The hidden networks, and the last layer given each; of coupled priors, under their mean last layer."""
-        mean, variance = (part.mean(0) for part in jax.vmap(self._head)(phis))
+        """The hidden networks, and the last layer given each under the one prior there is."""
+        mean, variance = (part[0] for part in jax.vmap(self._head)(phis))
         power = likelihood_power(data.mask, beta)
         condition = jax.vmap(lambda h: self._posterior(mean, variance, h, data, power))
         return LastLayerPredictor(self.net, hypotheses, *condition(hypotheses))

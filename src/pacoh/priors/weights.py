@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from pacoh.priors.base import Param, standard_normal
+from pacoh.priors.base import Param
+from pacoh.priors.hyper import Gaussian
 from pacoh.types import Key, Params, Scalar
 
 
@@ -53,17 +54,11 @@ class DiagonalGaussian(AbstractWeights):
 
     def sample(self, phi: Params, key: Key) -> Params:
         """loc + sd z."""
-        loc, sd = self.place(phi)
-        return jax.tree.map(lambda m, s, z: m + s * z, loc, sd, standard_normal(loc, key))
+        return Gaussian(*self.place(phi)).sample(key)
 
     def log_prob(self, phi: Params, h: Params) -> Scalar:
         """sum ln N(h; loc, sd^2)."""
-        terms = jax.tree.map(
-            lambda w, m, s: (-0.5 * ((w - m) / s) ** 2 - jnp.log(s) - 0.5 * math.log(2 * math.pi)).sum(),
-            h,
-            *self.place(phi),
-        )
-        return sum(jax.tree.leaves(terms), jnp.zeros(()))
+        return Gaussian(*self.place(phi)).log_density(h)
 
     def place(self, phi: Params) -> tuple[Params, Params]:
         """loc and sd."""
