@@ -1,4 +1,4 @@
-"""What a training step and a prediction cost on one core, beside the same computation in GPyTorch: one table.
+"""What a training step and a prediction cost on one core, beside the same computation in PyTorch: one table.
 
     python benchmarks/speed.py
 
@@ -12,6 +12,7 @@ os.environ |= {"OPENBLAS_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}  # this and 
 os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 import argparse  # noqa: E402
+import resource  # noqa: E402
 import time  # noqa: E402
 from collections.abc import Callable  # noqa: E402
 
@@ -19,6 +20,7 @@ import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 import peer  # noqa: E402
+import peer_nn  # noqa: E402
 import torch  # noqa: E402
 from jax.scipy.linalg import solve_triangular  # noqa: E402
 
@@ -26,13 +28,16 @@ from pacoh import api, registry  # noqa: E402
 from pacoh.data import Standardizer, stack  # noqa: E402
 from pacoh.inference.base import Adam, Budget, Problem, run  # noqa: E402
 from pacoh.inference.map import MAP  # noqa: E402
+from pacoh.inference.starts import Layout  # noqa: E402
 from pacoh.inference.svgd import SVGD  # noqa: E402
 from pacoh.learners.pacoh import PACOH, PACOHModel  # noqa: E402
 from pacoh.priors import gp  # noqa: E402
+from pacoh.priors.base import standard_normals  # noqa: E402
 from pacoh.priors.hyper import GroupGaussian  # noqa: E402
 from pacoh.theory import BAYES, HyperPosterior  # noqa: E402
 
 RATE, BATCH, PARTICLES = 1e-3, 4, 10
+NETWORKS, DRAWS = 3, 10
 PRIOR = registry.gp_prior("network", "network", activation="tanh")
 HYPER = GroupGaussian({"input": 1.0, "weight": 1.0, "bias": 1.0, "scale": 1.0, "noise": 1.0})
 
@@ -194,7 +199,74 @@ def gradient_rows(clock: Clock) -> None:
     clock.compare(name, ">= 2.5", (closed, steps), (plain, steps + 1))
 
 
+def network_learner(n: int, m: int, steps: int, **settings) -> PACOH:
+    """PACOH-NN-SVGD as the paper has it: all layers drawn, K = 3, L = 10, four tasks a step."""
+    drawn = {"exact": False, "waves": 0, "draws": DRAWS, "particles": NETWORKS, "batch": BATCH, "activation": "relu"}
+    return registry.learner("pacoh-nn-svgd", registry.Shape(n, m, 1), **drawn, rate=RATE, steps=steps, **settings)
+
+
+def network_problem(n: int, steps: int) -> Problem:
+    """One lane of it."""
+    tasks = draw_tasks(n, 5)
+    units = Standardizer.fit(tasks)
+    made = network_learner(n, 5, steps).problem(stack([units(x, y) for x, y in tasks], 5))
+    return jax.tree.map(lambda leaf: leaf[None] if isinstance(leaf, jax.Array) else leaf, made)
+
+
+def their_networks(trained: Problem) -> peer_nn.Objective:
+    """The same problem in PyTorch, from the same start; an error where one noise gives two values."""
+    density: HyperPosterior = jax.tree.map(lambda leaf: leaf[0], trained.log_density)
+    phis = jax.vmap(trained.draw)(jax.random.split(jax.random.key(1), NETWORKS))
+    flat = Layout.of(density.hyper_prior.loc).flatten
+    sds = jax.tree.map(lambda m, s: jnp.broadcast_to(s, m.shape), density.hyper_prior.loc, density.hyper_prior.sd)
+    hyper, tasks = (flat(density.hyper_prior.loc), flat(sds)), (density.tasks.x, density.tasks.y)
+    spread, weight = float(density.prior.weights.spread), float(density.weights[0])
+    theirs = peer_nn.Objective(peer_nn.Prior(phis), hyper, spread, tasks, weight, BATCH, DRAWS)
+    keys = jax.random.split(jax.random.key(2), NETWORKS)
+
+    def noise(phi, key):
+        key_draws = jax.random.split(jax.random.split(key)[0])[0]
+        return jax.vmap(flat)(standard_normals(phi["loc"], DRAWS, key_draws))
+
+    ours = jax.vmap(density)(phis, keys)
+    with torch.no_grad():
+        same = torch.from_numpy(np.array(jax.vmap(noise)(phis, keys)))
+        other = theirs(torch.arange(len(tasks[0])), same).numpy()
+    error = float(np.max(np.abs(np.asarray(ours) / other - 1)))
+    print(f"networks: the objectives differ by {error:.1e} of their value")
+    if error > 1e-4:
+        raise SystemExit(f"The two libraries compute different objectives: {ours} against {other}.")
+    return theirs
+
+
+def network_rows(clock: Clock) -> None:
+    """A step of PACOH-NN-SVGD against PyTorch, with many tasks, and adapting to a new task."""
+    steps = 500
+    began = time.perf_counter()
+    ours = network_problem(20, steps)
+    train = training(ours)
+    once = time.perf_counter() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    train_again = clock.seconds(train)
+    print(f"networks: tracing and compiling {once - train_again:.1f} s (target < 8 s)")
+    print(f"networks: peak memory {peak:.0f} MB, PyTorch's imports in it (target < 650 MB)")
+    step = peer.Training(their_networks(ours), RATE, stein=True)
+    step(5)
+    name = f"networks, K={NETWORKS}, L={DRAWS}: a step"
+    clock.compare(name, ">= 2", (train, steps), (lambda: step(100), 100))
+    many = training(network_problem(20_000, steps))
+    clock.compare(f"{name}, 20 and (other) 20,000 tasks", "<= 1.10", (train, steps), (many, steps))
+    adapting = network_learner(20, 5, 1, hypotheses=15 // NETWORKS, adapt_steps=5000).prior
+    phis = jax.vmap(ours.draw)(jax.random.split(jax.random.key(1), NETWORKS))
+    context = jax.tree.map(lambda leaf: leaf[0, 0], ours.log_density.tasks)
+    adapt = jax.jit(lambda key: adapting.condition_all(phis, context, jnp.asarray(5.0), key)(context.x).mean)
+    adapt(jax.random.key(0)).block_until_ready()
+    call = lambda: adapt(jax.random.key(1)).block_until_ready()  # noqa: E731
+    clock.compare("networks: 15 hypotheses, 5,000 steps on a new task (ours twice)", "< 1200 ms", (call, 1), (call, 1))
+
+
 SECTIONS = {
+    "networks": network_rows,
     "training": training_rows,
     "tasks": many_tasks_rows,
     "prediction": prediction_rows,

@@ -25,6 +25,15 @@ def few_compiled_programs():
         sys.modules["jax"].clear_caches()
 
 
+@pytest.fixture
+def float64():
+    """Double precision for a test."""
+    import jax
+
+    with jax.enable_x64(True):
+        yield
+
+
 class Reply(NamedTuple):
     """What a command left behind."""
 

@@ -7,27 +7,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal, norm
+from scipy.stats import kstest, multivariate_normal, norm
 
 from pacoh.data import Dataset, pad, stack
 from pacoh.errors import PacohError
 from pacoh.inference.base import Adam
 from pacoh.inference.svgd import SVGD
 from pacoh.priors import BNNPrior, Categorical, DiagonalGaussian, GaussianNoise, LastLayerBNN
-from pacoh.priors.base import Param, draw_start, log_mean_exp
+from pacoh.priors.base import Param, draw_start, log_mean_exp, standard_normals
 from pacoh.priors.nets import MLP
 from pacoh.priors.weights import AbstractWeights
 
+pytestmark = pytest.mark.usefixtures("float64")
 KEY = jax.random.key(0)
 NOISE = 0.3
 TINY = -30.0  # a log sd that is none
 LINE = MLP((), "tanh")  # y = w x + b: two weights
-
-
-@pytest.fixture(autouse=True)
-def float64():
-    with jax.enable_x64(True):
-        yield
 
 
 def points(m=4, d=1, seed=0):
@@ -180,8 +175,8 @@ def test_one_draw_pools_the_tasks_and_the_average_forgets_that_they_differ():
     prior, one = small(draws=7, average=True), small(draws=1)
     phi = draw_start(prior.specs(1), KEY)
     tasks, betas = stack([points(3), points(5, seed=1)]), jnp.asarray([3.0, 5.0])
-    hypotheses = [prior.weights.sample(phi, k) for k in jax.random.split(jax.random.split(KEY)[0], 7)]
-    logs = jnp.stack([prior.log_weights(phi, h, tasks, betas) for h in hypotheses])
+    hypotheses = prior.weights.samples(phi, 7, jax.random.split(KEY)[0])
+    logs = jax.vmap(lambda h: prior.log_weights(phi, h, tasks, betas))(hypotheses)
     np.testing.assert_allclose(prior.log_evidences(phi, tasks, betas, KEY), logs.mean(0), rtol=1e-8)
     np.testing.assert_allclose(small(draws=7).log_evidences(phi, tasks, betas, KEY), log_mean_exp(logs), rtol=1e-8)
     pooled = replace(one, average=True)
@@ -272,3 +267,28 @@ def test_classes_have_a_categorical_likelihood_and_mixtures_of_probabilities():
     members = jax.nn.softmax(predictor(jnp.asarray(x)).logits)
     np.testing.assert_allclose(probs, members.mean(0), rtol=1e-8)
     assert all(np.isclose(members, one[None]).all((1, 2)).any() for one in np.asarray(each))
+
+
+def test_normals_of_sixteen_bits_are_normal_and_independent_of_each_other():
+    like = {"a": jnp.zeros((3, 5)), "b": jnp.zeros(4)}
+    drawn = standard_normals(like, 20_001, KEY)
+    assert jax.tree.map(jnp.shape, drawn) == {"a": (20_001, 3, 5), "b": (20_001, 4)}
+    flat = np.concatenate([np.asarray(part).reshape(20_001, -1) for part in drawn.values()], 1)
+    assert kstest(flat.ravel(), norm.cdf).pvalue > 1e-3
+    assert np.abs(np.corrcoef(flat.T) - np.eye(19)).max() < 5 / 20_001**0.5
+    assert np.unique(flat).size > 60_000
+    assert abs(flat).max() == pytest.approx(norm.ppf(1 - 2.0**-17))
+
+
+def test_many_draws_move_with_their_prior_as_single_ones_do():
+    weights = DiagonalGaussian(spread=0.3)
+    phi = {"loc": [jnp.ones((2, 3))], "log_sd": [jnp.full((2, 3), -0.5)], "level": [jnp.asarray(0.2)]}
+    noise = jax.tree.map(lambda p: (p - 1) / (0.3 * math.exp(-0.3)), weights.samples(phi, 4, KEY))[0]
+
+    def by_hand(phi):
+        return jnp.sin(phi["loc"][0] + 0.3 * jnp.exp(phi["level"][0] + phi["log_sd"][0]) * noise).sum()
+
+    def drawn(phi):
+        return jnp.sin(weights.samples(phi, 4, KEY)[0]).sum()
+
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9), jax.grad(drawn)(phi), jax.grad(by_hand)(phi))

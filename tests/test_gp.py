@@ -17,6 +17,7 @@ from pacoh.priors import MLP, SE, Constant, GPPrior, Linear, LinearMean, Matern,
 from pacoh.priors.base import draw_start
 from pacoh.priors.gaussian import cholesky, log_normal
 
+pytestmark = pytest.mark.usefixtures("float64")
 KEY = jax.random.key(0)
 NET = MLP((8, 8), "tanh")
 KERNELS = {
@@ -30,12 +31,6 @@ KERNELS = {
     "sum": Sum((SE(), Linear())),
     "product": Product((Matern(nu=1.5), Linear())),
 }
-
-
-@pytest.fixture(autouse=True)
-def float64():
-    with jax.enable_x64(True):
-        yield
 
 
 def data(m, d=2, seed=0):

@@ -35,11 +35,27 @@ class Param:
 
 def standard_normal(like: Any, key: Key) -> Params:
     """Independent standard normals in the shapes of `like`, from one call of the generator: many cost more."""
+    return jax.tree.map(lambda z: z[0], standard_normals(like, 1, key))
+
+
+def standard_normals(like: Any, count: int, key: Key) -> Params:
+    """`count` of them, along a leading axis.
+
+    Two share the 32 bits of one random number: the generator costs more than a small network. Of 16 bits are 65,536
+    values up to 4.3 sds, with a variance 2e-5 and a fourth moment 9e-4 below the exact ones.
+    """
     leaves, treedef = jax.tree.flatten(like)
     sizes = [math.prod(leaf.shape) for leaf in leaves]
-    noise = jax.lax.optimization_barrier(jax.random.normal(key, (sum(sizes),)))  # else made again in each use
-    parts = jnp.split(noise, np.cumsum(sizes)[:-1])
-    return jax.tree.unflatten(treedef, [z.reshape(leaf.shape) for z, leaf in zip(parts, leaves, strict=True)])
+    total = count * sum(sizes)
+    bits = jax.random.bits(key, (-(-total // 2),), jnp.uint32)
+    noise = jnp.concatenate([_normal(bits >> 16), _normal(bits & 0xFFFF)])[:total]
+    parts = jnp.split(noise.reshape(count, -1), np.cumsum(sizes)[:-1], 1)
+    return jax.tree.unflatten(treedef, [z.reshape(count, *leaf.shape) for z, leaf in zip(parts, leaves, strict=True)])
+
+
+def _normal(level: Array) -> Array:
+    """The normal quantile in the middle of a level, of 65,536 equally likely ones."""
+    return math.sqrt(2) * jax.scipy.special.erfinv((level.astype(float) + 0.5) / 2**15 - 1)
 
 
 def draw_start(specs: Any, key: Key) -> Params:

@@ -88,8 +88,7 @@ class AbstractDrawnPrior(AbstractPrior):
         key_draws, key_points = jax.random.split(key)
         if self.points is not None:
             tasks = _some_points(tasks, self.points, key_points)
-        drawn = self.drawn(phi)
-        hypotheses = jax.vmap(lambda k: self.weights.sample(drawn, k))(jax.random.split(key_draws, self.draws))
+        hypotheses = self.weights.samples(self.drawn(phi), self.draws, key_draws)
         logs = jax.vmap(lambda h: self.log_weights(phi, h, tasks, betas))(hypotheses)
         return logs.mean(0) if self.average else log_mean_exp(logs)
 

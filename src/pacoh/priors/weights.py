@@ -1,7 +1,9 @@
 """Families of distributions over hypotheses: a network's weights and what the likelihood adds."""
 
 import abc
+import functools
 import math
+import operator
 from typing import Any
 
 import equinox as eqx
@@ -9,9 +11,32 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from pacoh.priors.base import Param
+from pacoh.priors.base import Param, standard_normals
 from pacoh.priors.hyper import Gaussian
 from pacoh.types import Key, Params, Scalar
+
+
+@jax.custom_vjp
+def _spread(loc: Array, sd: Array, noise: Array) -> Array:
+    """loc + sd z for draws z along a leading axis.
+
+    Its derivative adds the draws up one by one: XLA's reduction over a leading axis takes several times as long (CPU).
+    """
+    return loc + sd * noise
+
+
+def _spread_forward(loc: Array, sd: Array, noise: Array) -> tuple[Array, Array]:
+    return _spread(loc, sd, noise), noise
+
+
+def _spread_backward(noise: Array, slope: Array) -> tuple[Array, Array, None]:
+    def total(terms):
+        return functools.reduce(operator.add, terms)
+
+    return total(slope), total(g * z for g, z in zip(slope, noise, strict=True)), None
+
+
+_spread.defvjp(_spread_forward, _spread_backward)
 
 
 class AbstractWeights(eqx.Module):
@@ -28,6 +53,10 @@ class AbstractWeights(eqx.Module):
     @abc.abstractmethod
     def log_prob(self, phi: Params, h: Params) -> Scalar:
         """ln P_phi(h)."""
+
+    def samples(self, phi: Params, count: int, key: Key) -> Params:
+        """`count` independent draws, along a leading axis."""
+        return jax.vmap(lambda k: self.sample(phi, k))(jax.random.split(key, count))
 
     def place(self, phi: Params) -> tuple[Params, Params]:
         """Where P_phi lies and how wide it is, as trees like h: units to move hypotheses in (default: 0 and 1)."""
@@ -55,6 +84,10 @@ class DiagonalGaussian(AbstractWeights):
     def sample(self, phi: Params, key: Key) -> Params:
         """loc + sd z."""
         return Gaussian(*self.place(phi)).sample(key)
+
+    def samples(self, phi: Params, count: int, key: Key) -> Params:
+        """The same, `count` times."""
+        return jax.tree.map(_spread, *self.place(phi), standard_normals(phi["loc"], count, key))
 
     def log_prob(self, phi: Params, h: Params) -> Scalar:
         """sum ln N(h; loc, sd^2)."""
