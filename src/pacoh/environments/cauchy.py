@@ -6,7 +6,6 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.stats import truncnorm
 
 from pacoh.data import Dataset, Task
 from pacoh.environments.base import AbstractSynthetic, Pair
@@ -39,6 +38,8 @@ class Cauchy(AbstractSynthetic):
 
     def task(self, random: np.random.RandomState, points: int) -> Pair:
         """Inputs, then the function at them, then the noise."""
+        from scipy.stats import truncnorm  # a second to import: only where it is used
+
         x = np.asarray(truncnorm.rvs(-3, 2, loc=0, scale=2.5, size=(points, 2), random_state=random))
         squared = ((x[:, None] - x[None]) ** 2).sum(-1)
         factor = np.linalg.cholesky(np.exp(-squared / (2 * LENGTH**2)) + 1e-8 * np.eye(points))

@@ -8,8 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
-from numpyro.infer.hmc import hmc
 
 from pacoh.errors import PacohError
 from pacoh.inference.base import AbstractInference, AbstractLogDensity, AbstractState, Layout, starts
@@ -92,6 +90,8 @@ class NUTS(AbstractInference):
 
     def diagnostics(self, state: NUTSState) -> dict[str, float]:
         """The worst split r-hat, the smallest effective sample size and the divergences, of one lane."""
+        from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
+
         kept = np.asarray(state.kept, np.float64)
         return {
             "r_hat": float(np.max(split_gelman_rubin(kept))),
@@ -115,6 +115,7 @@ class NUTS(AbstractInference):
 
     def _kernel(self, log_density: AbstractLogDensity, layout: Layout) -> tuple[Callable, Callable]:
         """How a chain starts, from a point and a key, and how it moves."""
+        from numpyro.infer.hmc import hmc  # half a second to import: only where it is used
 
         def potential(vector):
             return -log_density(layout.unflatten(vector), jax.random.key(0))

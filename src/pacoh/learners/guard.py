@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 from pacoh.data import Dataset
 from pacoh.inference.base import Particles, Problem
@@ -106,6 +105,8 @@ def weak_phis(prior: AbstractPrior, d: int, count: int, sd: float) -> Params:
 
     Scales of one array move together, so a few settings cover any number of inputs.
     """
+    from scipy.stats import qmc  # a second to import: only where it is used
+
     specs, treedef = jax.tree.flatten(prior.specs(d))
     free = [i for i, spec in enumerate(specs) if spec.group in ("scale", "noise")]
     uniform = qmc.Sobol(len(free), scramble=False).random(count) + 0.5 / count
