@@ -14,6 +14,7 @@ from pacoh.environments import Sinusoid, SwissFELStandIn
 from pacoh.environments.base import named
 from pacoh.errors import PacohError, PacohWarning
 from pacoh.inference import Budget
+from pacoh.recipes.base import task_batch
 from pacoh.tuning import SPACES, Effort, Range, environment_folds, leave_out_folds, search
 from pacoh.tuning.choice import forget
 from pacoh.tuning.search import draw_settings
@@ -267,3 +268,11 @@ def test_the_command_tunes_and_tells(call, tmp_path):
     assert "2 settings tried" in shown
     refused = call("fit", "sinusoid", "--method", "oracle", "--out", tmp_path / "o", "--tune", 5)
     assert (refused.code, "no settings that tuning could choose" in refused.err.replace("\n", " ")) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "batch"),
+    [(20, 20, None), (64, 32, None), (65, 5, 32), (20_000, 5, 32), (100, 44, 23), (36, 288, 4), (8, 5000, 4)],
+)
+def test_a_step_takes_all_of_a_few_small_tasks_else_about_a_thousand_points(n, m, batch):
+    assert task_batch(registry.Shape(n, m, 1)) == batch

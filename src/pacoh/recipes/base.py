@@ -51,8 +51,14 @@ def group_prior(
 
 
 def task_batch(shape: Shape) -> int | None:
-    """Tasks a step: all of them, or 32 where there are many, so that a step costs the same for any number of tasks."""
-    return None if shape.n <= 64 else 32
+    """Tasks a step: all of a few small ones, else about a thousand points, 4 to 32 tasks.
+
+    A step then costs the same for any number of tasks, and large tasks (m^3 operations in a Gaussian process) do not
+    make it slow.
+    """
+    if shape.n <= 64 and shape.n * shape.m <= 2048:
+        return None
+    return min(max(int(1024 / shape.m), 4), 32)
 
 
 def likelihood(shape: Shape, noise: float) -> AbstractLikelihood:
