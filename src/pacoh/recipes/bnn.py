@@ -76,17 +76,20 @@ def pacoh_nn(
     batch: int | None = None,
     beta_power: float = 1.0,
     lam_power: float = 1.0,
-    predict_beta: float = 0.5,
+    predict_beta: float | None = None,
     sds: Mapping[str, float] | None = None,
     paper: float | None = None,
     **prior: Any,
 ) -> PACOH:
     """PACOH-NN with an engine; `paper` is the s of the paper's hyper-prior N(0, s^2 I).
 
-    Predictions take beta = `predict_beta` m: with the noise and the last layer's spread learned from the same points,
-    the posterior at beta = m is too sure of itself (validation tasks of a Cauchy draw: 90 % intervals hold 83 %, and
-    88 % at m/2).
+    Predictions take beta = `predict_beta` m. Of numbers m/2: with the noise and the last layer's spread learned from
+    the same points, the posterior at m is too sure of itself (validation tasks of a Cauchy draw: 90 % intervals hold
+    83 %, and 88 % at m/2). Of classes 8 m: an evidence from draws finds priors that hedge, and the posterior at m is
+    not sure enough (validation tasks of two draws of Ellipses, five shots: log-likelihood -.39 at m, -.36 at 4 m to
+    16 m; ECE .046 at m, .034 at 8 m and 16 m; two shots likewise).
     """
+    predict_beta = (0.5 if shape.classes is None else 8.0) if predict_beta is None else predict_beta
     rate = (0.003 if shape.classes is None else 0.01) if rate is None else rate
     return PACOH(
         bnn_prior(shape, **prior),
