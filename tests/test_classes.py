@@ -1,14 +1,21 @@
 """Classification through the front door: labels shared by all tasks, and labels that each task has for itself."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import pacoh
 from pacoh.categorical import CategoricalMixture, PointClass
-from pacoh.data import Standardizer
+from pacoh.data import Dataset, Standardizer
 from pacoh.environments.base import named
 from pacoh.errors import PacohError
+from pacoh.learners.base import AbstractMetaModel
+from pacoh.learners.pacoh import PACOH
+from pacoh.learners.sharpen import Sharpened, SharpPredictor
+from pacoh.priors.base import AbstractPredictor
 from pacoh.reading import Split, read
+from pacoh.registry import Shape, learner
 
 SMALL = {"steps": 300, "adapt_steps": 60, "width": 8, "layers": 1, "waves": 0}
 
@@ -263,3 +270,42 @@ def test_labels_per_task_on_the_command_line(call, tmp_path):
         call("predict", model, "--context", tmp_path / "c.csv", "--query", tmp_path / "q.csv", "--out", out).code == 0
     )
     assert out.read_text().splitlines() == ["u,label", "0,10", "1,2", "2,7"]
+
+
+class Hedger(AbstractMetaModel):
+    """Says the right class with too little confidence: the root of the true probabilities, normalised."""
+
+    def adapt(self, context, key):
+        del context, key
+        return HedgingPredictor()
+
+
+class HedgingPredictor(AbstractPredictor):
+    def __call__(self, x):
+        return CategoricalMixture((0.5 * x)[None])
+
+    def latent(self, x):
+        return self(x)
+
+    def function(self, key):
+        del key
+        return lambda x: jax.nn.softmax(0.5 * x)
+
+
+def test_the_power_of_a_model_that_hedges_is_the_one_that_undoes_it():
+    keys = jax.random.split(jax.random.key(3), 2)
+    x = 2 * jax.random.normal(keys[0], (30, 80, 3))
+    tasks = Dataset(x, jax.random.categorical(keys[1], x).astype(float), jnp.ones((30, 80), bool))
+    power = Sharpened(learner("pacoh-nn-map", Shape(30, 80, 3, 3), sharpen=False))._power(Hedger(), tasks, keys[0])
+    assert power == pytest.approx(2.0, rel=0.12)
+    sharp = SharpPredictor(HedgingPredictor(), jnp.asarray(2.0))
+    np.testing.assert_allclose(sharp(x[0]).probs, jax.nn.softmax(x[0]), rtol=1e-5)
+    np.testing.assert_allclose(sharp.function(keys[0])(x[0]), jax.nn.softmax(x[0]), rtol=1e-5)
+
+
+def test_sharpening_is_for_classes_alone_and_can_be_left_out():
+    with pytest.raises(PacohError, match="sharpen"):
+        learner("pacoh-nn-map", Shape(4, 5, 1), sharpen=True)
+    assert isinstance(learner("pacoh-nn-map", Shape(4, 5, 1)), PACOH)
+    assert isinstance(learner("pacoh-nn-map", Shape(4, 5, 1, 2), sharpen=False), PACOH)
+    assert isinstance(learner("pacoh-nn-map", Shape(4, 5, 1, 2)), Sharpened)
