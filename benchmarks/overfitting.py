@@ -19,7 +19,6 @@ from matplotlib.figure import Figure
 from oracle_ratio import scores, train
 
 from pacoh import api, registry
-from pacoh.reading import Split
 
 TASKS = (5, 10, 20, 50, 100, 200, 400)
 POINTS = {"cauchy": 20, "sinusoid": 5}
@@ -38,7 +37,7 @@ def compare(name: str, n: int, asked: argparse.Namespace) -> list[dict]:
     both = [environment.with_unused(number) for number in draws]
     kinds = {"unused": [unused for _, unused in both], "test": [draw.test for draw, _ in both]}
     oracle = api.fit_oracle(environment, asked.first)
-    best = {kind: [score(oracle, split)["rmse"] for split in splits] for kind, splits in kinds.items()}
+    best = {kind: [scores(oracle, split)["rmse"] for split in splits] for kind, splits in kinds.items()}
     rows = []
     for label, (method, settings) in METHODS.items():
         began = time.time()
@@ -47,13 +46,9 @@ def compare(name: str, n: int, asked: argparse.Namespace) -> list[dict]:
         row = {"environment": name, "n": n, "m": POINTS[name], "label": label, "method": method, "settings": settings}
         row |= {"draws": list(draws), "oracle": best, "seconds": time.time() - began}
         for kind, splits in kinds.items():
-            row[kind] = [score(model, split) for model, split in zip(models, splits, strict=True)]
+            row[kind] = [scores(model, split) for model, split in zip(models, splits, strict=True)]
         rows.append(row)
     return rows
-
-
-def score(model: api.Model, split: Split) -> dict[str, float]:
-    return scores(model.predict_tasks(split.context.pairs(), split.query.x), split)
 
 
 def run(asked: argparse.Namespace) -> None:

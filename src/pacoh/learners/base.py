@@ -109,3 +109,8 @@ def _map_arrays(change: Callable[[jax.Array], jax.Array], tree: Any) -> Any:
 def lanes(items: list[Any]) -> Any:
     """Modules of one structure as one module with a leading axis."""
     return jax.tree.map(lambda *leaves: jnp.stack(leaves) if eqx.is_array(leaves[0]) else leaves[0], *items)
+
+
+def apart(stacked: Any, count: int) -> list[Any]:
+    """The lanes of a module, each as a module of its own: what `lanes` put together."""
+    return [_map_arrays(lambda leaf, i=i: leaf[i], stacked) for i in range(count)]

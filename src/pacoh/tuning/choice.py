@@ -17,6 +17,7 @@ from pacoh.reading import Split, Tasks
 from pacoh.tuning.folds import Fold, folds, leave_out_folds
 from pacoh.tuning.search import Effort, search
 from pacoh.tuning.space import candidates, merged, space
+from pacoh.writing import write_whole
 
 
 @dataclass(frozen=True)
@@ -125,9 +126,7 @@ def choose_once(path: Path | None, made_by: dict[str, str], search_now: Callable
             )
         return choice
     choice = search_now()
-    part = _part(beside)
-    part.write_text(json.dumps({"made_by": made_by} | choice._asdict()))
-    part.replace(beside)
+    write_whole(beside, json.dumps({"made_by": made_by} | choice._asdict()).encode())
     return choice
 
 
@@ -141,13 +140,8 @@ def asked(method: str, fixed: dict[str, Any], tasks: Tasks, tune: Tune, seed: in
 
 def forget(path: Path) -> None:
     """Deletes a choice that has served."""
-    for file in (_beside(path), _part(_beside(path))):
-        file.unlink(missing_ok=True)
+    checkpoint.remove(_beside(path))
 
 
 def _beside(path: Path) -> Path:
     return path.with_name(path.name + ".tuned")
-
-
-def _part(path: Path) -> Path:
-    return path.with_name(path.name + ".part")
