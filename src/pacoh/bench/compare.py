@@ -43,7 +43,9 @@ def paired(first: Lanes, second: Lanes) -> Difference | None:
     which counts their interaction twice and so errs on the safe side; degrees of freedom by Satterthwaite. Several
     draws have tasks of their own: their means are the sample. A method without a seed of its own stands for all seeds.
     """
-    tables = [_table(first, second, draw) for draw in sorted({draw for draw, _ in first} & {draw for draw, _ in second})]
+    tables = [
+        _table(first, second, draw) for draw in sorted({draw for draw, _ in first} & {draw for draw, _ in second})
+    ]
     if not tables:
         return None
     if len(tables) > 1:

@@ -1,4 +1,4 @@
-"""Cells one after the other, or some at a time: what is finished is kept, what fails is written down, the rest goes on."""
+"""Cells one after the other, or some at a time: what is finished is kept, what fails is on record."""
 
 import time
 import traceback

@@ -1,4 +1,4 @@
-"""Experiments as data: methods x environments x draws and seeds, the tables and claims they are for, and their cells."""
+"""Experiments as data: methods x environments x draws and seeds, their tables, claims and cells."""
 
 import hashlib
 import json
@@ -16,6 +16,8 @@ from pacoh.tuning.space import merged
 
 NAIVE = {"numbers": ("last-value", "context-mean", "pooled-ridge"), "classes": ("majority-class", "nearest-prototype")}
 """References that need no learning, by what the targets are: they stand in every table."""
+_LABELS = {"vanilla-gp": "Vanilla GP", "vanilla-bnn": "Vanilla BNN", "dkl-gp": "Deep-kernel GP", "reptile": "Reptile"}
+_LABELS |= {"mr-maml-w": "MR-MAML (W)", "mr-maml-a": "MR-MAML (A)"}
 _HERE = files("pacoh.bench")
 
 
@@ -81,7 +83,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Cell:
-    """One unit of work: what is computed, in plain values. Its id is the content, so a changed setting is a new cell."""
+    """One unit of work, in plain values. Its id is a hash of them, so a changed setting is a new cell."""
 
     row: str
     column: str
@@ -208,7 +210,7 @@ def _parse(name: str, known: dict[str, Any]) -> Experiment:
     rows = [row for one in known.pop("methods", ()) for row in _rows(dict(one))]
     naive = {method for column in columns for method in NAIVE[column.targets]} if rows else set()
     rows += [
-        Row(method, method, method, part="naive")
+        Row(method, method.replace("-", " "), method, part="naive")
         for kind in NAIVE.values()
         for method in kind
         if method in naive and method not in {row.key for row in rows}
@@ -260,7 +262,7 @@ def _columns(one: dict[str, Any]) -> Iterator[Column]:
 def _rows(one: dict[str, Any]) -> Iterator[Row]:
     """A row for each of the settings in `each`."""
     each, settings, name = one.pop("each", [{}]), one.pop("settings", {}), one["name"]
-    key, label = one.pop("key", name), one.pop("label", name.upper())
+    key, label = one.pop("key", name), one.pop("label", _LABELS.get(name, name.upper()))
     one.setdefault("part", "pacoh" if name.startswith("pacoh") else "baseline")
     one["only"] = tuple(one["only"]) if "only" in one else None
     for varied in each:

@@ -46,6 +46,7 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Computes the cells of an experiment; the same command goes on after an interruption."""
+    import shlex
     import sys
     from dataclasses import asdict, replace
 
@@ -65,15 +66,13 @@ def run(
         experiment = replace(experiment, chosen=spec.read_chosen(chosen))
     if executor not in ("local", "ray"):
         raise PacohError(f"An executor is local or ray; got {executor!r}.")
-    if executor == "ray":
-        where = executors.ray_cluster(address)
-    else:
-        where = executors.processes(workers) if workers else here
+    local = executors.processes(workers) if workers else here
+    where = local if executor == "local" else executors.ray_cluster(address)
     choice = Choice(tuple(only or ["*"]), float("inf") if seconds is None else seconds)
     if not any(map(choice.wants, experiment.cells())):
         names = ", ".join(cell.name for cell in experiment.cells()[:5])
         raise PacohError(f"No cell of {name} is called {' or '.join(only or [])}; cells are {names}, ...")
-    plan = Plan(experiment, "pacoh " + " ".join(sys.argv[1:]))
+    plan = Plan(experiment, shlex.join(["pacoh", *sys.argv[1:]]))
     with listening() as listener:
         tally = run_cells(plan, out, listener, where, choice)
     show({"out": str(out)} | asdict(tally), as_json)
@@ -110,6 +109,7 @@ def tune(
     as_json: Json = False,
 ) -> None:
     """Chooses settings on validation tasks (or left-out tasks), as many for every method; `run --chosen` uses them."""
+    import shlex
     import sys
     from fnmatch import fnmatch
 
@@ -119,7 +119,7 @@ def tune(
 
     prepare_jax()
     experiment = spec.load(name)
-    search = Search(settings, tasks, draw, storage, at_once, "pacoh " + " ".join(sys.argv[1:]))
+    search = Search(settings, tasks, draw, storage, at_once, shlex.join(["pacoh", *sys.argv[1:]]))
     told: list[dict[str, Any]] = []
     for column, row in search.pairs(experiment):
         if any(fnmatch(f"{column.key}/{row.name}", pattern) for pattern in only or ["*"]):

@@ -1,0 +1,453 @@
+"""Benchmarks: cells are kept, resumed and renewed as they should be; statistics keep their level; a reader sees it."""
+
+import html
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_rel
+
+from pacoh import api, metrics, registry
+from pacoh.bench import executors, spec
+from pacoh.bench.compare import Difference, paired
+from pacoh.bench.report import headline, write
+from pacoh.bench.run import Choice, Silence, run
+from pacoh.bench.store import Plan, Store
+from pacoh.bench.tables import Entry, Results
+from pacoh.errors import PacohError
+
+TINY = """
+summary = "Tiny."
+seeds = [0, 1]
+draws = [29]
+
+[[environments]]
+name = "sinusoid"
+key = "cauchy"  # borrows published numbers, to see them shown
+label = "Tiny sines"
+settings = { n = 4, tests = 5, valids = 2, query = 12 }
+
+[[methods]]
+name = "pacoh-gp-map"
+settings = { steps = 60, layers = 1, width = 8 }
+
+[[methods]]
+name = "mll-gp"
+settings = { steps = 20, layers = 1, width = 8 }
+
+[[methods]]
+name = "vanilla-gp"
+settings = { steps = 20 }
+
+[[tables]]
+metric = "rmse"
+published = "rmse"
+
+[[tables]]
+metric = "calibration_error"
+published = "calibration_error"
+
+[[claims]]
+metric = "rmse"
+methods = ["pacoh-gp-map"]
+against = ["context-mean", "mll-gp"]
+"""
+
+
+def tiny(folder: Path, text: str = TINY) -> Plan:
+    path = folder / "tiny.toml"
+    path.write_text(text)
+    return Plan(spec.load(str(path)), "pacoh bench run tiny.toml --out results")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Path:
+    """A folder with all results of the tiny experiment."""
+    home = tmp_path_factory.mktemp("bench")
+    tally = run(tiny(home), home / "results", Silence())
+    assert (tally.finished, tally.kept, tally.failed, tally.left) == (7, 0, {}, 0)
+    return home / "results"
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted((folder / "cells").iterdir())}
+
+
+def lasting(folder: Path) -> dict[str, list[dict]]:
+    """All records without what may differ from run to run."""
+    records = {name: [json.loads(line) for line in text.splitlines()] for name, text in files(folder).items()}
+    return {name: [{k: v for k, v in one.items() if k != "made"} for one in lines] for name, lines in records.items()}
+
+
+def tables(folder: Path) -> str:
+    return write(folder, folder)[1].read_text().split("### Times")[0]
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "method", "numbers"),
+    [
+        ("rmse", "cauchy", "pacoh-nn-svgd", [0.195, 0.001]),
+        ("rmse", "physionet-gcs", "pacoh-gp-vi", [1.472, 0.012]),
+        ("rmse", "berkeley", "vanilla-gp", [0.276]),
+        ("calibration_error", "physionet-hct", "bmaml", [0.423, 0.106]),
+        ("accuracy", "omniglot-5-shot", "pacoh-nn-map", [0.866, 0.005]),
+        ("ece", "omniglot-2-shot", "vanilla-bnn", [0.173, 0.009]),
+    ],
+)
+def test_published_numbers_are_those_of_the_paper(table, column, method, numbers):
+    assert spec.published(table)[column][method] == numbers
+
+
+def test_every_experiment_loads_and_comes_back_from_json():
+    for name in spec.names():
+        made = spec.load(name)
+        assert made.cells()
+        assert spec.of_json(json.loads(json.dumps(made.to_json()))) == made
+        assert len({cell.id for cell in made.cells()}) == len({cell.name for cell in made.cells()})
+
+
+def test_naive_references_stand_in_every_table():
+    for name in spec.names():
+        made = spec.load(name)
+        if not made.tables:
+            continue
+        cells = {(cell.column, cell.row) for cell in made.cells()}
+        for column in made.columns:
+            assert {(column.key, method) for method in spec.NAIVE[column.targets]} <= cells
+
+
+def test_a_changed_setting_is_a_new_cell_and_a_changed_label_is_not(tmp_path):
+    def ids(text):
+        return [cell.id for cell in tiny(tmp_path, text).experiment.cells() if cell.row == "mll-gp"]
+
+    assert ids(TINY) != ids(TINY.replace("steps = 20, layers", "steps = 21, layers"))
+    assert ids(TINY) != ids(TINY.replace("seeds = [0, 1]", "seeds = [0, 1, 2]"))
+    assert ids(TINY) == ids(TINY.replace("Tiny sines", "Other words"))
+
+
+def test_a_record_says_what_made_it(finished):
+    record = next(iter(lasting(finished).values()))[0]
+    assert {"environment", "data", "method", "settings", "draw", "seed", "scores", "by_task"} <= set(record)
+    made = json.loads(files(finished)[next(iter(files(finished)))].splitlines()[0])["made"]
+    wanted = {"pacoh", "jax", "revision", "device", "seconds", "times", "peak_bytes", "started", "seconds_per_step"}
+    assert wanted <= set(made)
+
+
+def test_seeds_trained_together_score_as_each_alone(finished):
+    (records,) = [lines for name, lines in lasting(finished).items() if ".pacoh-gp-map." in name]
+    made = spec.load(str(finished.parent / "tiny.toml"))
+    draw = registry.environment("sinusoid", **made.columns[0].settings).draw(29)
+    assert [record["seed"] for record in records] == [0, 1]
+    for record in records:
+        alone = api.fit(draw.train, "pacoh-gp-map", seed=record["seed"], **record["settings"]).evaluate(
+            draw.test, seed=record["seed"]
+        )
+        for name in ("rmse", "log_likelihood"):
+            assert record["scores"]["test"][name] == pytest.approx(alone[name], rel=2e-3)
+    assert records[0]["scores"] != records[1]["scores"]
+
+
+def test_scores_are_the_means_of_those_by_task(finished):
+    for lines in lasting(finished).values():
+        for record in lines:
+            for name, values in record["by_task"]["test"].items():
+                assert np.mean(values) == pytest.approx(record["scores"]["test"][name], rel=1e-12)
+
+
+def test_finished_cells_are_kept_and_only_changed_ones_computed(finished, tmp_path):
+    folder = tmp_path / "results"
+    shutil.copytree(finished, folder)
+    before = files(folder)
+    assert run(tiny(tmp_path), folder, Silence()).kept == 7
+    assert files(folder) == before
+    changed = tiny(tmp_path, TINY.replace("{ steps = 20 }", "{ steps = 21 }"))
+    tally = run(changed, folder, Silence())
+    assert (tally.finished, tally.kept) == (1, 6)
+    assert before.items() <= files(folder).items()
+    assert "1 files of results are of other settings" in tables(folder)
+
+
+def test_a_failure_is_on_record_the_rest_goes_on_and_it_is_tried_again(finished, tmp_path):
+    folder = tmp_path / "results"
+    shutil.copytree(finished, folder)
+    broken = TINY.replace("{ steps = 20, layers", '{ kernel = "cubic", steps = 20, layers')
+    broken = broken.replace("{ steps = 20 }", "{ steps = 22 }")
+    for _ in range(2):
+        tally = run(tiny(tmp_path, broken), folder, Silence())
+        assert list(tally.failed) == ["cauchy/mll-gp"]
+    assert tally.kept == 6
+    page = tables(folder)
+    assert "cauchy / MLL-GP: A kernel is one of" in page
+    assert "| MLL-GP | failed |" in page
+
+
+def test_missing_cells_are_said(finished, tmp_path):
+    folder = tmp_path / "results"
+    shutil.copytree(finished, folder)
+    next((folder / "cells").glob("*.mll-gp.*")).unlink()
+    page = tables(folder)
+    assert "6 of 7 cells finished, 1 missing" in page
+    assert "Cells that were not run: cauchy / MLL-GP." in page
+    assert "| MLL-GP | missing |" in page
+
+
+def test_time_that_is_up_begins_no_cell(tmp_path):
+    tally = run(tiny(tmp_path), tmp_path / "results", Silence(), choice=Choice(seconds=-1.0))
+    assert (tally.finished, tally.left) == (0, 7)
+
+
+def test_the_page_begins_with_whether_pacoh_beats_what_needs_no_learning(finished):
+    first = tables(finished).splitlines()[2]
+    assert first.startswith("- Tiny sines: the best PACOH (PACOH-GP-MAP, RMSE ")
+    assert "the best reference without learning" in first
+
+
+def test_a_reference_that_is_ahead_is_said_to_be(finished, tmp_path):
+    folder = tmp_path / "results"
+    shutil.copytree(finished, folder)
+    path = next((folder / "cells").glob("*.context-mean.*"))
+    record = json.loads(path.read_text())
+    record["scores"]["test"]["rmse"] = 1e-3
+    record["by_task"]["test"]["rmse"] = [1e-3] * 5
+    path.write_text(json.dumps(record) + "\n")
+    results = Results(Store(folder).plans()[0].experiment, Store(folder))
+    assert "does NOT beat the best reference without learning (context mean" in next(headline(results))
+
+
+def test_a_calibration_without_the_likelihood_does_not_count(finished, tmp_path):
+    folder = tmp_path / "results"
+    shutil.copytree(finished, folder)
+    path = next((folder / "cells").glob("*.mll-gp.*"))
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    for record in records:
+        record["scores"]["test"] |= {"log_likelihood": -1e6, "calibration_error": 1e-6}
+        record["by_task"]["test"]["calibration_error"] = [1e-6] * 5
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    experiment = Store(folder).plans()[0].experiment
+    entries = Results(experiment, Store(folder)).table(experiment.tables[1])
+    assert not entries["mll-gp", "cauchy"].counts
+    assert not entries["mll-gp", "cauchy"].best
+    assert sum(entry.best for entry in entries.values()) >= 1
+
+
+def test_the_gap_is_in_published_sds_and_one_sd_is_near_enough():
+    entry = Entry(0.218, 0.001, 5, (0.213, 0.003))
+    assert entry.gap == pytest.approx(5 / 3)
+    assert entry.reaches("rmse") is False
+    assert Entry(0.2159, None, 1, (0.213, 0.003)).reaches("rmse") is True
+    assert Entry(0.1, None, 1, (0.213, 0.003)).reaches("rmse") is True
+    assert Entry(0.1, None, 1, (0.213, 0.003)).reaches("accuracy") is False
+    assert Entry(0.1).reaches("rmse") is None
+
+
+def test_one_seed_is_the_paired_t_test():
+    generator = np.random.default_rng(0)
+    a, b = generator.normal(size=(2, 30))
+    gap = paired({(29, 0): a}, {(29, 0): b})
+    assert gap is not None
+    assert gap.p == pytest.approx(ttest_rel(a, b).pvalue, rel=1e-9)
+
+
+def test_draws_are_the_sample_where_there_are_several():
+    generator = np.random.default_rng(1)
+    a, b = generator.normal(size=(2, 6, 4))
+    gap = paired({(i, 0): a[i] for i in range(6)}, {(i, 0): b[i] for i in range(6)})
+    assert gap is not None
+    assert gap.p == pytest.approx(ttest_rel(a.mean(1), b.mean(1)).pvalue, rel=1e-9)
+
+
+@pytest.mark.parametrize(("seed_sd", "task_sd"), [(0.0, 1.0), (1.0, 0.0), (1.0, 1.0)])
+def test_two_equal_methods_are_told_apart_in_one_of_twenty_comparisons_at_most(seed_sd, task_sd):
+    generator = np.random.default_rng(2)
+    wrong = 0
+    for _ in range(1000):
+        table = seed_sd * generator.normal(size=(5, 1)) + task_sd * generator.normal(size=(1, 20))
+        table = table + 0.3 * generator.normal(size=(5, 20))
+        gap = paired({(29, s): table[s] for s in range(5)}, {(29, s): np.zeros(20) for s in range(5)})
+        assert gap is not None
+        wrong += gap.p < 0.05
+    assert wrong / 1000 < 0.05 + 3 * (0.05 * 0.95 / 1000) ** 0.5
+
+
+def test_a_clear_difference_is_found_and_has_a_direction():
+    gap = Difference(-1.0, 0.1, 10.0)
+    assert (gap.verdict("rmse"), gap.verdict("accuracy")) == ("better", "worse")
+    assert Difference(-1.0, 1.0, 10.0).verdict("rmse") == "not distinguishable"
+    assert Difference(float("nan"), 1.0, 10.0).verdict("rmse") == "not finite"
+
+
+def test_a_method_without_seeds_stands_for_all_of_them():
+    values = np.random.default_rng(3).normal(size=(3, 8))
+    gap = paired({(29, s): values[s] for s in range(3)}, {(29, 0): np.ones(8)})
+    assert gap is not None
+    assert gap.mean == pytest.approx(values.mean() - 1)
+
+
+def test_metrics_by_task_leave_out_tasks_without_queries():
+    from pacoh.predictive import Point
+
+    mask = np.array([[True, True], [False, False]])
+    found = metrics.by_task(Point(np.zeros((2, 2))), np.array([[3.0, 4.0], [9.0, 9.0]]), mask)
+    np.testing.assert_allclose(found["rmse"], [12.5**0.5])
+    assert set(found) == {"rmse"}
+
+
+def test_sources_of_unequal_numbers_of_tasks_do_not_train_together():
+    draws = [registry.environment("sinusoid", n=n).draw(0).train for n in (3, 4)]
+    with pytest.raises(PacohError, match="as many tasks"):
+        api.fit_many(draws, "context-mean", [0, 0])
+
+
+def test_the_command_runs_resumes_and_reports(call, finished, tmp_path):
+    tiny(tmp_path)
+    folder = tmp_path / "results"
+    shutil.copytree(finished, folder)
+    reply = call("bench", "run", tmp_path / "tiny.toml", "--out", folder, "--json")
+    assert json.loads(reply.out)["kept"] == 7
+    assert "7 cells, 7 of them finished before" in reply.err
+    next((folder / "cells").glob("*.context-mean.*")).unlink()
+    reply = call("bench", "run", tmp_path / "tiny.toml", "--out", folder, "--only", "*/context-*", "--json")
+    told = json.loads(reply.out)
+    assert (told["finished"], told["kept"]) == (1, 0)
+    assert "[1/1] cauchy/context-mean: rmse" in reply.err
+    assert lasting(folder) == lasting(finished)
+    reply = call("bench", "report", folder)
+    assert reply.out.split() == [str(folder / "report.html"), str(folder / "report.md")]
+    assert "pacoh bench run" in (folder / "report.md").read_text()
+
+
+def test_the_list_names_every_experiment(call):
+    assert set(json.loads(call("bench", "list", "--json").out)) == set(spec.names())
+    assert all(name in call("bench", "list").out for name in spec.names())
+
+
+def test_what_cannot_be_run_is_refused_in_one_sentence(call, tmp_path):
+    (tmp_path / "bad.toml").write_text("summary = ")
+    (tmp_path / "odd.toml").write_text('summary = "x"\n[[methods]]\nname = "magic"\n')
+    (tmp_path / "entry.toml").write_text('summary = "x"\nfoo = 1\n')
+    for arguments, message in [
+        (["run", "magic", "--out", tmp_path / "o"], "no experiment 'magic'"),
+        (["run", tmp_path / "bad.toml", "--out", tmp_path / "o"], "is no TOML file"),
+        (["run", tmp_path / "odd.toml", "--out", tmp_path / "o"], "no method 'magic'"),
+        (["run", tmp_path / "entry.toml", "--out", tmp_path / "o"], "missing or unknown"),
+        (["run", "quick", "--out", tmp_path / "o", "--only", "moon/*"], "No cell of quick"),
+        (["run", "quick", "--out", tmp_path / "o", "--executor", "cloud"], "local or ray"),
+        (["report", tmp_path / "none"], "no folder"),
+        (["report", tmp_path], "holds no results"),
+    ]:
+        reply = call("bench", *arguments)
+        assert reply.code == 2, message
+        assert message in reply.err
+        assert reply.err.count("\n") == 1
+
+
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: the page was not looked at in a browser")
+def test_a_reader_sees_the_page(finished, tmp_path):
+    page = write(finished, tmp_path)[0]
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    script = "<script>document.body.dataset.images = [...document.images].map(i => i.naturalWidth).join(' ');"
+    script += "document.body.dataset.text = document.body.innerText;</script></body>"
+    looked = tmp_path / "looked.html"
+    looked.write_text(page.read_text().replace("</body>", script))
+    shown = subprocess.run(
+        [*command, "--virtual-time-budget=5000", "--dump-dom", looked.as_uri()],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    ).stdout
+    widths = re.search(r'data-images="([^"]*)"', shown)
+    assert widths is not None
+    assert widths[1].split()
+    assert all(int(width) > 100 for width in widths[1].split())  # every figure is there, and in the page itself
+    text = html.unescape(re.search(r'data-text="([^"]*)"', shown)[1])  # pyright: ignore[reportOptionalSubscript]
+    lines = [line for line in text.splitlines() if line.strip()]
+    assert lines[0] == "Benchmark"
+    assert lines[1].startswith("Tiny sines: the best PACOH")
+    assert "Table 2 of the paper: RMSE" in text
+    assert re.search(r"PACOH-GP-MAP\t\S+ ± \S+\t0.2130 ± 0.0030\t[+-]\d", text)
+    assert "difference in published sds" in text
+    assert "http" not in re.sub(r"data:image[^\"]*", "", page.read_text())  # nothing is fetched
+
+
+def command(toml: Path, out: Path, *more: str) -> list[str]:
+    return [sys.executable, "-m", "pacoh", "bench", "run", str(toml), "--out", str(out), *more]
+
+
+@pytest.mark.slow
+def test_ten_kills_leave_the_same_table(tmp_path):
+    """kill -9 at random moments of `pacoh bench run`, then the same command until it ends."""
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment.pop("JAX_COMPILATION_CACHE_DIR", None)
+    path = tmp_path / "tiny.toml"
+    path.write_text(TINY.replace("steps = 60", "steps = 8000").replace("steps = 20, layers", "steps = 8000, layers"))
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    subprocess.run(command(path, whole), env=environment, check=True, capture_output=True)
+    shutil.rmtree(whole)
+    began = time.monotonic()
+    subprocess.run(command(path, whole), env=environment, check=True, capture_output=True)
+    usual = time.monotonic() - began
+    moments, kills, resumed = random.Random(0), 0, 0
+    while kills < 10:
+        process = subprocess.Popen(
+            command(path, killed), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            process.wait(moments.uniform(0.1, 1.1 * usual))
+            assert process.returncode == 0
+            assert lasting(killed) == lasting(whole)
+            shutil.rmtree(killed)  # it ended before the kill: begin anew
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            kills += 1
+            resumed += any(killed.glob("cells/*.checkpoint"))
+    subprocess.run(command(path, killed), env=environment, check=True, capture_output=True)
+    assert lasting(killed) == lasting(whole)
+    assert tables(killed) == tables(whole).replace(str(whole), str(killed))
+    assert resumed >= 1  # some kills fell into training
+
+
+@pytest.mark.slow
+def test_processes_of_their_own_give_the_same_results(finished, tmp_path):
+    plan = tiny(tmp_path)
+    tally = run(plan, tmp_path / "results", Silence(), executors.processes(2))
+    assert (tally.finished, tally.failed) == (7, {})
+    assert lasting(tmp_path / "results") == lasting(finished)
+
+
+MORTAL = """#!{python}
+import json, os, signal, sys
+from dataclasses import asdict
+from pathlib import Path
+from pacoh.bench.run import attempt
+asked = json.loads(sys.stdin.readline())
+if asked["what"]["method"] == "mll-gp":
+    os.kill(os.getpid(), signal.SIGKILL)
+print(json.dumps(asdict(attempt(asked["what"], Path(asked["checkpoint"])))))
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_takes_no_other_with_it(tmp_path, monkeypatch):
+    mortal = tmp_path / "mortal"
+    mortal.write_text(MORTAL.format(python=sys.executable))
+    mortal.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(mortal))
+    tally = run(tiny(tmp_path), tmp_path / "results", Silence(), executors.processes(2), Choice(("*/mll-gp", "*/*-*")))
+    assert tally.failed == {"cauchy/mll-gp": "The process of this cell ended with signal 9."}
+    assert tally.finished == 5
