@@ -20,7 +20,7 @@ from pacoh.encoding import Codec, default_columns, listed
 from pacoh.environments.base import AbstractEnvironment, Pair
 from pacoh.errors import PacohError, PacohWarning
 from pacoh.inference.base import Budget, Trained
-from pacoh.learners.base import AbstractMetaLearner, AbstractMetaModel, AbstractTrainedLearner, apart, fit_lanes, lanes
+from pacoh.learners.base import AbstractMetaLearner, AbstractMetaModel, AbstractTrainedLearner, apart, fit_each, lanes
 from pacoh.learners.compiled import Adaptation, Compiled, compiled
 from pacoh.predictive import AbstractPredictive, to_host
 from pacoh.ranges import Ranges
@@ -207,16 +207,12 @@ def fit_many(
     units = [Standardizer.fit(tasks.pairs()) for tasks in known]
     size = bucket(max(max(tasks.sizes) for tasks in known))
     pairs = [[one(x, y) for x, y in tasks.pairs()] for one, tasks in zip(units, known, strict=True)]
-    stacks, keys = [stack(each, size) for each in pairs], [jax.random.key(seed) for seed in seeds]
-    curves: list[np.ndarray | None] = [None] * len(known)
-    if isinstance(learner, AbstractTrainedLearner):
-        models, trained = fit_lanes(lanes([learner] * len(known)), lanes(stacks), jnp.stack(keys), budget)
-        metas, curves = apart(models, len(known)), list(trained.curve)
-        complaint = trained.complaint()
-        if complaint is not None:
-            warnings.warn(complaint, PacohWarning, stacklevel=2)
-    else:
-        metas = [learner.fit(tasks, key) for tasks, key in zip(stacks, keys, strict=True)]
+    stacks, keys = lanes([stack(each, size) for each in pairs]), jnp.stack([jax.random.key(seed) for seed in seeds])
+    models, trained = fit_each([learner] * len(known), stacks, keys, budget)
+    metas, curves = apart(models, len(known)), [None] * len(known) if trained is None else list(trained.curve)
+    complaint = None if trained is None else trained.complaint()
+    if complaint is not None:
+        warnings.warn(complaint, PacohWarning, stacklevel=2)
     cards = [_card(tasks, method, seed, settings) for tasks, seed in zip(known, seeds, strict=True)]
     parts = zip(jax.block_until_ready(metas), units, cards, curves, strict=True)
     return [Model(meta, one, card, None, curve) for meta, one, card, curve in parts]

@@ -121,7 +121,8 @@ def _curve(results: Results, curve: Curve) -> Figure | None:
             continue
         row, column = results.experiment.row(row_key), _column(results, column_key)
         varied = row.varied | column.varied
-        if curve.x not in varied or (curve.methods and row.name not in curve.methods):
+        wanted = row.part in curve.parts and (not curve.methods or row.name in curve.methods)
+        if curve.x not in varied or not wanted or (curve.columns and column.name not in curve.columns):
             continue
         label, place = _base(row.label), _base(column.label)
         for where in curve.lists:
@@ -129,7 +130,7 @@ def _curve(results: Results, curve: Curve) -> Figure | None:
             if values is None:
                 continue
             ending = "" if where == "test" else " (unseen points of seen tasks)"
-            several = len({_base(c.label) for c in results.experiment.columns}) > 1
+            several = len({c.name for c in results.experiment.columns}) > 1 and not curve.columns
             name = label + (f", {place}" if several else "") + ending
             points.setdefault(name, []).append((float(varied[curve.x]), float(values.mean()), float(values.std())))
     if not points:

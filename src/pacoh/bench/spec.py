@@ -77,7 +77,9 @@ class Curve:
     title: str
     x: str
     metric: str
-    methods: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()  # and columns: names; none stands for all
+    columns: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ("pacoh", "baseline")
     lists: tuple[str, ...] = ("test",)
 
 
@@ -160,7 +162,7 @@ _PARTS = {"columns": Column, "rows": Row, "tables": Table, "claims": Claim, "cur
 
 def of_json(known: Mapping[str, Any]) -> Experiment:
     """The experiment of plain values."""
-    plain = {name: tuple(value) if isinstance(value, list) else value for name, value in known.items()}
+    plain: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in known.items()}
     for name, kind in _PARTS.items():
         plain[name] = tuple(kind(**_tuples(one)) for one in known.get(name, ()))
     return Experiment(**plain)
@@ -269,6 +271,14 @@ def _rows(one: dict[str, Any]) -> Iterator[Row]:
         said = _said(varied)
         place = (f"{key}[{said}]", f"{label}, {said}") if said else (key, label)
         yield Row(*place, settings=settings | varied, varied=varied, **one)
+
+
+def read_chosen(folder: Path) -> dict[str, dict[str, Any]]:
+    """The settings that `bench tune` chose, by "column/method"."""
+    known = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.chosen.json"))]
+    if not known:
+        raise PacohError(f"{folder} holds no settings that `pacoh bench tune` chose (files *.chosen.json).")
+    return {one["cell"]: one["settings"] for one in known}
 
 
 def published(name: str) -> dict[str, Any]:

@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from pacoh.categorical import AbstractClasses, CategoricalMixture
 from pacoh.inference.base import Budget
-from pacoh.learners.base import AbstractTrainedLearner, fit_lanes, lanes
+from pacoh.learners.base import AbstractMetaLearner, fit_each
 from pacoh.predictive import AbstractDistribution
 from pacoh.tuning.folds import Fold
 from pacoh.types import Key
@@ -91,7 +92,7 @@ class Effort:
 
 
 def search(
-    make: Callable[..., AbstractTrainedLearner],
+    make: Callable[..., AbstractMetaLearner],
     settings: Sequence[dict[str, float]],
     fold: Fold,
     seed: int = 0,
@@ -113,8 +114,8 @@ def search(
     while tried < len(settings):
         batch_began = time.monotonic()
         some = [*settings[tried : tried + batch], *settings][:batch]  # the last batch is filled up: nothing compiles
-        learners = lanes([make(**setting) for setting in some for _ in range(count)])
-        models, _ = fit_lanes(learners, stacked.train, keys, Budget(chunk=10**6))
+        learners = [make(**setting) for setting in some for _ in range(count)]
+        models, _ = fit_each(learners, stacked.train, keys, Budget(chunk=10**6))
         found = np.asarray(score_lanes(models, stacked, keys, effort.score_at_once)).reshape(2, batch, count)
         scores = np.concatenate([scores, found], 1)[:, : len(settings)]
         tried = scores.shape[1]
@@ -130,7 +131,10 @@ def search(
 
 @eqx.filter_jit
 def score_lanes(models: Any, fold: Fold, keys: Key, at_once: int = 8) -> Array:
-    """Validation log-likelihood and RMSE of each lane in original units, `at_once` lanes a time to bound memory."""
+    """Validation log-likelihood and RMSE of each lane in original units, `at_once` lanes a time to bound memory.
+
+    Of classes: log-probability and the share of wrong ones. Learners of points have minus the error for a likelihood.
+    """
     dynamic, static = eqx.partition(models, eqx.is_array)
 
     def lane(args):
@@ -140,10 +144,13 @@ def score_lanes(models: Any, fold: Fold, keys: Key, at_once: int = 8) -> Array:
 
         def task(context, query, key):
             predictive = model.adapt(context, key)(query.x)
-            squared = jnp.where(query.mask, (predictive.mean - query.y) ** 2, 0.0)
+            classes = isinstance(predictive, AbstractClasses)
+            gaps = (predictive.mode != query.y) * 1.0 if classes else (predictive.mean - query.y) ** 2
+            likely = isinstance(predictive, AbstractDistribution | CategoricalMixture)
             count = jnp.maximum(query.mask.sum(), 1)
-            log_prob = predictive.log_prob(query.y) if isinstance(predictive, AbstractDistribution) else -squared
-            return jnp.where(query.mask, log_prob, 0.0).sum() / count, jnp.sqrt(squared.sum() / count)
+            log_prob = predictive.log_prob(query.y) if likely else -gaps
+            density, gap = (jnp.where(query.mask, values, 0.0).sum() / count for values in (log_prob, gaps))
+            return density, gap if classes else jnp.sqrt(gap)
 
         density, error = jax.vmap(task)(one.valid.context, one.valid.query, jax.random.split(key, tasks))
         return jnp.stack([density.mean() - jnp.log(one.y_scale), error.mean() * one.y_scale])
