@@ -22,7 +22,7 @@ from pacoh.bench.compare import Difference, paired
 from pacoh.bench.report import headline, write
 from pacoh.bench.run import Choice, Silence, run
 from pacoh.bench.store import Plan, Store
-from pacoh.bench.tables import Entry, Results
+from pacoh.bench.tables import Entry, Published, Results
 from pacoh.errors import PacohError
 
 TINY = """
@@ -240,12 +240,12 @@ def test_a_calibration_without_the_likelihood_does_not_count(finished, tmp_path)
 
 
 def test_the_gap_is_in_published_sds_and_one_sd_is_near_enough():
-    entry = Entry(0.218, 0.001, 5, (0.213, 0.003))
+    entry = Entry(0.218, 0.001, 5, Published(0.213, 0.003))
     assert entry.gap == pytest.approx(5 / 3)
     assert entry.reaches("rmse") is False
-    assert Entry(0.2159, None, 1, (0.213, 0.003)).reaches("rmse") is True
-    assert Entry(0.1, None, 1, (0.213, 0.003)).reaches("rmse") is True
-    assert Entry(0.1, None, 1, (0.213, 0.003)).reaches("accuracy") is False
+    assert Entry(0.2159, None, 1, Published(0.213, 0.003)).reaches("rmse") is True
+    assert Entry(0.1, None, 1, Published(0.213, 0.003)).reaches("rmse") is True
+    assert Entry(0.1, None, 1, Published(0.213, 0.003)).reaches("accuracy") is False
     assert Entry(0.1).reaches("rmse") is None
 
 
@@ -451,3 +451,83 @@ def test_a_process_that_is_killed_takes_no_other_with_it(tmp_path, monkeypatch):
     tally = run(tiny(tmp_path), tmp_path / "results", Silence(), executors.processes(2), Choice(("*/mll-gp", "*/*-*")))
     assert tally.failed == {"cauchy/mll-gp": "The process of this cell ended with signal 9."}
     assert tally.finished == 5
+
+
+@pytest.fixture(scope="module")
+def chosen(tmp_path_factory) -> Path:
+    """A folder of settings chosen for two methods of the tiny experiment."""
+    pytest.importorskip("optuna", reason='Optuna is not here (pip install "pacoh[bench]"): tuning was not tried')
+    from pacoh.bench.tune import Search, choose
+
+    home = tmp_path_factory.mktemp("tune")
+    search = Search(settings=5, tasks=2, at_once=2, command="pacoh bench tune tiny.toml --out chosen")
+    pairs = {row.name: (column, row) for column, row in search.pairs(tiny(home).experiment)}
+    assert set(pairs) == {"pacoh-gp-map", "mll-gp", "vanilla-gp"}
+    for name in ("mll-gp", "vanilla-gp"):
+        choose(search, *pairs[name], home / "chosen")
+    return home / "chosen"
+
+
+def test_tuning_gives_every_method_the_same_budget_and_says_how_it_chose(chosen):
+    records = [json.loads(path.read_text()) for path in sorted(chosen.glob("*.chosen.json"))]
+    assert [one["cell"] for one in records] == ["cauchy/mll-gp", "cauchy/vanilla-gp"]
+    for one in records:
+        assert one["settings_tried"] == 5
+        assert one["score"] >= one["default_score"]
+        assert one["judged_on"] == "2 validation tasks"
+        assert one["command"] == "pacoh bench tune tiny.toml --out chosen"
+
+
+def test_a_run_uses_what_was_chosen_and_the_cell_is_a_new_one(chosen, call, tmp_path):
+    record = json.loads(next(chosen.glob("*.mll-gp.*")).read_text())
+    record["settings"] = {"rate": 0.0123}
+    (tmp_path / "cauchy.mll-gp.chosen.json").write_text(json.dumps(record))
+    tiny(tmp_path)
+    arguments = ["bench", "run", tmp_path / "tiny.toml", "--out", tmp_path / "results", "--only", "*/mll-gp"]
+    assert call(*arguments, "--chosen", tmp_path).code == 0
+    (path,) = (tmp_path / "results" / "cells").glob("*.jsonl")
+    assert json.loads(path.read_text().splitlines()[0])["settings"] == {
+        "steps": 20,
+        "layers": 1,
+        "width": 8,
+        "rate": 0.0123,
+    }
+    assert "no settings that" in call(*arguments, "--chosen", tmp_path / "results").err
+
+
+def test_a_search_that_was_enough_tries_nothing_more(chosen):
+    from pacoh.bench.tune import Search, choose
+
+    search = Search(settings=5, tasks=2, at_once=2)
+    pairs = {row.name: (column, row) for column, row in search.pairs(tiny(chosen.parent).experiment)}
+    began = time.monotonic()
+    again = choose(search, *pairs["mll-gp"], chosen.parent / "chosen")
+    assert again["settings_tried"] == 5
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.slow
+def test_a_ray_cluster_that_loses_a_worker_loses_no_cell_and_computes_none_twice(finished, tmp_path):
+    ray = pytest.importorskip("ray", reason='Ray is not here (pip install "pacoh[ray]"): no cluster was tried')
+    from ray.cluster_utils import Cluster
+
+    plan = tiny(tmp_path)
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    other = cluster.add_node(num_cpus=1)
+    ended: list[str] = []
+
+    class Listener(Silence):
+        def end(self, cell, outcome):  # noqa: ARG002
+            ended.append(cell.name)
+            if len(ended) == 2:
+                cluster.remove_node(other, allow_graceful=False)
+
+    try:
+        tally = run(plan, tmp_path / "results", Listener(), executors.ray_cluster(cluster.address))
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+    assert (tally.finished, tally.failed, tally.left) == (7, {}, 0)
+    assert sorted(ended) == sorted(set(ended))
+    assert len(ended) == 7
+    assert lasting(tmp_path / "results") == lasting(finished)

@@ -87,11 +87,11 @@ def _scores(what: dict[str, Any], watch: Watch) -> list[Record]:
     for (number, seed), model in zip(lanes, models, strict=True):
         record: Record = {"draw": number, "seed": seed, "scores": {}, "by_task": {}}
         for name, split in lists[number][1].items():
-            answers = model.answers(split, seed=seed)
-            record["scores"][name] = metrics.summary(*answers)
-            if isinstance(answers[0], AbstractDistribution):
-                record["scores"][name]["coverage_95"] = metrics.coverage(*answers, level=0.95)
-            record["by_task"][name] = metrics.by_task(*answers)
+            predictive, y, mask = model.answers(split, seed=seed)
+            record["scores"][name] = metrics.summary(predictive, y, mask)
+            if isinstance(predictive, AbstractDistribution):
+                record["scores"][name]["coverage_95"] = metrics.coverage(predictive, y, mask, level=0.95)
+            record["by_task"][name] = metrics.by_task(predictive, y, mask)
         record["curve"] = None if model.curve is None else model.curve
         if what.get("illustrate"):
             record["illustrations"] = _illustrations(model, lists[number][1]["test"], what["illustrate"], seed)

@@ -83,7 +83,7 @@ def ray_cluster(address: str | None, retries: int = 10) -> Executor:
     The records come back to this process, which alone writes files: a cell is kept once, wherever it was computed.
     """
     try:
-        import ray
+        import ray  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise PacohError('Cells on a cluster need Ray: pip install "pacoh[ray]".') from None
 

@@ -93,9 +93,9 @@ def _glance(results: Results, table: Table) -> Figure | None:
         for place, row in enumerate(rows):
             one = entries.get((row.key, column.key))
             if one is not None and one.published is not None:
-                sd = one.published[1] if len(one.published) > 1 else 0.0
-                axes.barh(place, 2 * sd, left=one.published[0] - sd, height=0.5, color="0.8")
-                axes.plot([one.published[0]] * 2, [place - 0.25, place + 0.25], color="0.4", lw=1)
+                mean, sd = one.published.mean, one.published.sd or 0.0
+                axes.barh(place, 2 * sd, left=mean - sd, height=0.5, color="0.8")
+                axes.plot([mean, mean], [place - 0.25, place + 0.25], color="0.4", lw=1)
             if one is not None and _shown(one):
                 color = {"pacoh": "tab:blue", "naive": "tab:red", "oracle": "tab:green"}.get(row.part, "k")
                 axes.errorbar(one.mean, place, xerr=one.sd or 0.0, fmt="o", ms=3.5, color=color, lw=1)

@@ -158,9 +158,7 @@ def _shown(one: Entry | None) -> list[tuple[str, bool]]:
     """Ours, published, difference: each with whether it is bold."""
     if one is None:
         return [("", False)] * 3
-    told = (
-        "" if one.published is None else with_sd(one.published[0], one.published[1] if len(one.published) > 1 else None)
-    )
+    told = "" if one.published is None else with_sd(*one.published)
     ours = one.state or with_sd(one.mean, one.sd) + ("" if one.counts else " †")
     return [(ours, one.best), (told, False), ("" if one.gap is None else f"{one.gap:+.1f}", False)]
 

@@ -1,8 +1,9 @@
 """From records to tables: ours beside the published numbers, what is best, what is missing, what the claims come to."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +29,13 @@ CALIBRATION = ("calibration_error", "pooled_calibration_error", "ece", "ece_by_t
 _TARGETS = ("coverage_90", "coverage_95")
 
 
+class Published(NamedTuple):
+    """A published number; some have no sd."""
+
+    mean: float
+    sd: float | None = None
+
+
 @dataclass(frozen=True)
 class Entry:
     """One cell of a table. `state` is empty, or says why there is no number."""
@@ -35,7 +43,7 @@ class Entry:
     mean: float = float("nan")
     sd: float | None = None  # over seeds and draws
     lanes: int = 0
-    published: tuple[float, ...] | None = None
+    published: Published | None = None
     best: bool = False
     counts: bool = True  # False: a calibration whose log-likelihood is worse than learning alone gives
     state: str = ""
@@ -43,9 +51,9 @@ class Entry:
     @property
     def gap(self) -> float | None:
         """(ours - published) in published sds; None where there is none."""
-        if self.state or self.published is None or len(self.published) < 2:
+        if self.state or self.published is None or self.published.sd is None:
             return None
-        return (self.mean - self.published[0]) / self.published[1]
+        return (self.mean - self.published.mean) / self.published.sd
 
     def reaches(self, metric: str) -> bool | None:
         """Whether ours is at the published mean or better, or within one sd of it; None where nothing was published."""
@@ -53,9 +61,8 @@ class Entry:
             return None
         if self.state:
             return False
-        mean, sd = self.published[0], self.published[1] if len(self.published) > 1 else 0.0
-        ahead = self.mean - mean if metric in HIGHER else mean - self.mean
-        return bool(ahead >= -sd)
+        behind = self.mean - self.published.mean
+        return bool((-behind if metric in HIGHER else behind) <= (self.published.sd or 0.0))
 
 
 @dataclass(frozen=True)
@@ -123,11 +130,11 @@ class Results:
         sd = float(values.std(ddof=1)) if len(values) > 1 else None
         return Entry(float(values.mean()), sd, len(values), numbers, counts=self._counts(row, column, table))
 
-    def _published(self, row: Row, column: Column, table: Table) -> tuple[float, ...] | None:
+    def _published(self, row: Row, column: Column, table: Table) -> Published | None:
         if table.published is None or self.experiment.draws != (PUBLISHED,) or row.varied:
             return None
         numbers = published(table.published).get(column.key, {}).get(row.name)
-        return None if numbers is None else tuple(numbers)
+        return None if numbers is None else Published(*numbers)
 
     def _counts(self, row: Row, column: Column, table: Table) -> bool:
         """Whether a calibration counts: the log-likelihood is no worse than that of learning each task alone."""
@@ -183,7 +190,7 @@ class Results:
 
 
 def _with_best(entry: Entry, best: bool) -> Entry:
-    return Entry(entry.mean, entry.sd, entry.lanes, entry.published, best, entry.counts, entry.state)
+    return replace(entry, best=best)
 
 
 def number(value: float | None, digits: int = 4) -> str:

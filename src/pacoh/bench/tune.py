@@ -56,7 +56,7 @@ class Search:
 
 def _optuna() -> Any:
     try:
-        import optuna
+        import optuna  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise PacohError('Tuning needs Optuna: pip install "pacoh[bench]".') from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
