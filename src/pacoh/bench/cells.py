@@ -90,7 +90,10 @@ def _scores(what: dict[str, Any], watch: Watch) -> list[Record]:
             predictive, y, mask = model.answers(split, seed=seed)
             record["scores"][name] = metrics.summary(predictive, y, mask)
             if isinstance(predictive, AbstractDistribution):
-                record["scores"][name]["coverage_95"] = metrics.coverage(predictive, y, mask, level=0.95)
+                record["scores"][name] |= {
+                    "coverage_95": metrics.coverage(predictive, y, mask, level=0.95),
+                    "calibration_error_rms": metrics.calibration_error(predictive, y, mask, form="root-mean-square"),
+                }
             record["by_task"][name] = metrics.by_task(predictive, y, mask)
         record["curve"] = None if model.curve is None else model.curve
         if what.get("illustrate"):

@@ -11,6 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from pacoh.bench.run import Executor, Order, Outcome, attempt
 from pacoh.bench.spec import Cell
 from pacoh.errors import PacohError
@@ -39,7 +41,7 @@ def processes(count: int) -> Executor:
 def _in_process(cell: Cell, checkpoint: Path) -> Outcome:
     command = [sys.executable, "-m", "pacoh.bench.executors"]
     streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    with subprocess.Popen(command, **streams) as process:
+    with subprocess.Popen(command, env=_environment(), **streams) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
@@ -55,6 +57,15 @@ def _in_process(cell: Cell, checkpoint: Path) -> Outcome:
         return Outcome(**json.loads(answer))
     how = f"signal {-code}" if code < 0 else f"code {code}"
     return Outcome(None, f"The process of this cell ended with {how}.", b"".join(said).decode(errors="replace")[-5000:])
+
+
+def _environment() -> dict[str, str]:
+    """That of this process, with its compilation cache, and without taking all memory of an accelerator at once."""
+    known = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    folder = jax.config.jax_compilation_cache_dir  # pyright: ignore[reportAttributeAccessIssue]
+    if folder:
+        known |= {"JAX_COMPILATION_CACHE_DIR": folder, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    return known | os.environ
 
 
 def _leave_with_parent() -> None:

@@ -14,8 +14,8 @@ from pacoh.errors import PacohError
 from pacoh.writing import write_whole
 
 
-def write(folder: Path, out: Path) -> list[Path]:
-    """Writes report.html, report.md and the figures that the latter shows."""
+def write(folder: Path, out: Path, name: str = "report") -> list[Path]:
+    """Writes an HTML page, a Markdown page and the figures that the latter shows."""
     if not folder.is_dir():
         raise PacohError(
             f"There is no folder {str(folder)!r} of results: make it with `pacoh bench run NAME --out ...`."
@@ -23,7 +23,7 @@ def write(folder: Path, out: Path) -> list[Path]:
     store = Store(folder)
     blocks = list(report(store, store.plans()))
     (out / "figures").mkdir(parents=True, exist_ok=True)
-    written = [out / "report.html", out / "report.md"]
+    written = [out / f"{name}.html", out / f"{name}.md"]
     write_whole(written[0], to_html("Benchmark", blocks).encode())
     write_whole(written[1], to_markdown(blocks).encode())
     for block in blocks:
@@ -126,7 +126,11 @@ def show_table(results: Results, table: Table) -> Iterator[Block]:
     rows = [row for row in made.rows if any(_worth(entries.get((row.key, c.key))) for c in columns)]
     if not columns:
         return
-    where = {"test": "", "unused": ", unseen points of the meta-train tasks", "valid": ", validation tasks"}[table.list]
+    where = {
+        "test": "",
+        "unused": ", unseen points of the meta-train tasks",
+        "valid": ", validation tasks (on which settings may have been chosen)",
+    }[table.list]
     yield Heading(3, (known.get("title") or LABELS[table.metric].capitalize()) + where)
     header, lines = [("", ["method"])], [[(row.label, False)] for row in rows]
     for column in columns:

@@ -32,6 +32,7 @@ class Column:
     targets: str = "numbers"
     naive: dict[str, dict[str, Any]] = field(default_factory=dict)  # settings that a naive reference needs here
     varied: dict[str, Any] = field(default_factory=dict)  # those of `settings` that differ from column to column
+    lists: tuple[str, ...] = ()  # instead of the experiment's
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,8 @@ class Experiment:
             settings = merged(row.settings, self.chosen.get(f"{column.key}/{row.name}", {}))
             settings |= column.naive.get(row.name, {}) if row.part == "naive" else {}
             what: dict[str, Any] = {"kind": "scores", "environment": column.name, "data": column.settings}
-            what |= {"method": row.name, "settings": settings, "draws": list(self.draws), "lists": list(self.lists)}
+            what |= {"method": row.name, "settings": settings, "draws": list(self.draws)}
+            what["lists"] = list(column.lists or self.lists)
             what["seeds"] = list(self.seeds[:1] if row.part in ("naive", "oracle") else self.seeds)
             yield Cell(row.key, column.key, what | ({"illustrate": self.illustrate} if self.illustrate else {}))
 
@@ -255,6 +257,7 @@ def _columns(one: dict[str, Any]) -> Iterator[Column]:
     """A column for each of the settings in `each`."""
     each, settings = one.pop("each", [{}]), one.pop("settings", {})
     key, label = one.pop("key", one["name"]), one.pop("label", one["name"])
+    one["lists"] = tuple(one.get("lists", ()))
     for varied in each:
         said = _said(varied)
         place = (f"{key}[{said}]", f"{label}, {said}") if said else (key, label)

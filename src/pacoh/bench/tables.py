@@ -17,6 +17,7 @@ LABELS = {
     "rmse": "RMSE",
     "log_likelihood": "log-likelihood a point",
     "calibration_error": "calibration error",
+    "calibration_error_rms": "calibration error, root mean square over levels",
     "pooled_calibration_error": "calibration error, all points pooled",
     "coverage_90": "90 % coverage",
     "coverage_95": "95 % coverage",
@@ -25,7 +26,7 @@ LABELS = {
     "ece": "expected calibration error",
     "ece_by_task": "expected calibration error by task",
 }
-CALIBRATION = ("calibration_error", "pooled_calibration_error", "ece", "ece_by_task")
+CALIBRATION = ("calibration_error", "calibration_error_rms", "pooled_calibration_error", "ece", "ece_by_task")
 _TARGETS = ("coverage_90", "coverage_95")
 
 
@@ -96,7 +97,7 @@ class Results:
 
     def values(self, row: str, column: str, metric: str, where: str = "test") -> np.ndarray | None:
         """The metric of each lane; None where the method has none, or there are no records."""
-        found = [record["scores"][where].get(metric) for record in self.known.get((row, column), ())]
+        found = [record["scores"].get(where, {}).get(metric) for record in self.known.get((row, column), ())]
         return None if not found or found[0] is None else np.array([float(value) for value in found])
 
     def lanes(self, row: str, column: str, metric: str) -> Lanes | None:

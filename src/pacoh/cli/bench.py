@@ -83,12 +83,13 @@ def run(
 @app.command()
 def report(
     folder: Annotated[Path, typer.Argument(help="A folder of results of `bench run`.")],
-    out: Annotated[Path | None, typer.Option(help="Where report.html and report.md go (default: the folder).")] = None,
+    out: Annotated[Path | None, typer.Option(help="Where the pages go (default: the folder).")] = None,
+    name: Annotated[str, typer.Option(help="The pages' name.")] = "report",
 ) -> None:
     """Writes one HTML page and a Markdown page: tables beside published numbers, comparisons, figures, times."""
     from pacoh.bench.report import write
 
-    for path in write(folder, out or folder):
+    for path in write(folder, out or folder, name):
         typer.echo(path)
 
 
