@@ -531,3 +531,100 @@ def test_a_ray_cluster_that_loses_a_worker_loses_no_cell_and_computes_none_twice
     assert sorted(ended) == sorted(set(ended))
     assert len(ended) == 7
     assert lasting(tmp_path / "results") == lasting(finished)
+
+
+PICTURES = """
+summary = "Every kind of figure."
+draws = [3, 4]
+seeds = [0]
+lists = ["test", "unused"]
+illustrate = 2
+samples = 3
+bounds = [{ figure = "fig2b", draws = 2, max_n = 4 }]
+
+[[environments]]
+name = "sinusoid"
+label = "Sines"
+settings = { tests = 3, valids = 2, query = 8 }
+each = [{ n = 3 }, { n = 5 }]
+
+[[methods]]
+name = "pooled-ridge"
+part = "baseline"
+
+[[tables]]
+metric = "rmse"
+list = "unused"
+
+[[curves]]
+title = "Errors by the number of tasks"
+x = "n"
+metric = "rmse"
+parts = ["baseline", "oracle"]
+lists = ["test", "unused"]
+"""
+
+
+def test_every_kind_of_figure_is_drawn_and_a_table_may_show_unseen_points_of_seen_tasks(tmp_path):
+    plan = tiny(tmp_path, PICTURES)
+    assert run(plan, tmp_path / "results", Silence()).failed == {}
+    page = tables(tmp_path / "results")
+    assert "unseen points of the meta-train tasks" in page
+    names = {path.stem for path in (tmp_path / "results" / "figures").iterdir()}
+    wanted = {"tiny-curve-0", "bounds-fig2b", "tiny-rmse-unused"}
+    wanted |= {f"tiny-sinusoid-n={n}-{kind}" for n in (3, 5) for kind in ("tasks", "samples")}
+    assert wanted <= names
+    (records,) = [lines for name, lines in lasting(tmp_path / "results").items() if "n=3_.pooled" in name]
+    assert records[0]["scores"]["test"]["rmse"] != records[0]["scores"]["unused"]["rmse"]
+
+
+def test_samples_of_two_inputs_are_drawn_as_colours(tmp_path):
+    text = (
+        'summary = "x"\nsamples = 2\n[[environments]]\nname = "cauchy"\nsettings = { n = 2, tests = 1, valids = 1 }\n'
+    )
+    run(tiny(tmp_path, text), tmp_path / "results", Silence())
+    write(tmp_path / "results", tmp_path / "results")
+    assert [path.name for path in (tmp_path / "results" / "figures").iterdir()] == ["tiny-cauchy-samples.svg"]
+
+
+CLASSES = """
+summary = "Classes."
+seeds = [0]
+
+[[environments]]
+name = "ellipses"
+targets = "classes"
+settings = { n = 4, m = 5, tests = 4, valids = 3, query = 5 }
+
+[[methods]]
+name = "maml"
+settings = { steps = 30, layers = 1, width = 8 }
+
+[[tables]]
+metric = "accuracy"
+
+[[tables]]
+metric = "ece"
+"""
+
+
+def test_classes_have_references_of_their_own_and_points_no_calibration(tmp_path):
+    assert run(tiny(tmp_path, CLASSES), tmp_path / "results", Silence()).failed == {}
+    page = tables(tmp_path / "results")
+    assert re.search(r"\| majority class \| 0\.\d", page)
+    assert re.search(r"\| nearest prototype \| \*?\*?0\.\d", page)
+    accuracy, ece = page.split("### Expected calibration error")
+    assert "| MAML |" in accuracy
+    assert "| MAML |" not in ece
+
+
+@pytest.mark.slow
+def test_learners_of_points_are_tuned_by_accuracy_where_targets_are_classes(tmp_path):
+    pytest.importorskip("optuna", reason='Optuna is not here (pip install "pacoh[bench]"): tuning was not tried')
+    from pacoh.bench.tune import Search, choose
+
+    search = Search(settings=2, tasks=3, at_once=2)
+    (pair,) = search.pairs(tiny(tmp_path, CLASSES).experiment)
+    record = choose(search, *pair, tmp_path / "chosen")
+    assert record["by"] == "validation accuracy"
+    assert 0 <= record["default_score"] <= record["score"] <= 1

@@ -100,19 +100,19 @@ class Results:
         found = [record["scores"].get(where, {}).get(metric) for record in self.known.get((row, column), ())]
         return None if not found or found[0] is None else np.array([float(value) for value in found])
 
-    def lanes(self, row: str, column: str, metric: str) -> Lanes | None:
+    def lanes(self, row: str, column: str, metric: str, where: str = "test") -> Lanes | None:
         """The metric of each lane task by task; where it is no average over tasks, the lane's own value."""
         made = {}
         for record in self.known.get((row, column), ()):
-            one = record["by_task"]["test"].get(metric, record["scores"]["test"].get(metric))
+            one = record["by_task"].get(where, {}).get(metric, record["scores"].get(where, {}).get(metric))
             if one is None:
                 return None
             made[record["draw"], record["seed"]] = np.array(one, float)
         return made or None
 
-    def difference(self, column: str, claim: Claim) -> Difference | None:
+    def difference(self, column: str, claim: Claim, where: str = "test") -> Difference | None:
         """Of the claim's two rows in a column."""
-        pair = [self.lanes(row, column, claim.metric) for row in (claim.method, claim.against)]
+        pair = [self.lanes(row, column, claim.metric, where) for row in (claim.method, claim.against)]
         return None if pair[0] is None or pair[1] is None else paired(pair[0], pair[1])
 
     def entry(self, row: Row, column: Column, table: Table) -> Entry | None:
@@ -152,12 +152,13 @@ class Results:
         for column in self.experiment.columns:
             mine = {row.key: self.entry(row, column, table) for row in self.experiment.rows}
             there = {key: entry for key, entry in mine.items() if entry is not None}
-            best = self._best(column.key, table.metric, there)
+            best = self._best(column.key, table, there)
             found |= {(key, column.key): _with_best(entry, key in best) for key, entry in there.items()}
         return found
 
-    def _best(self, column: str, metric: str, entries: dict[str, Entry]) -> set[str]:
+    def _best(self, column: str, table: Table, entries: dict[str, Entry]) -> set[str]:
         """The best row and those whose paired difference from it is at most one standard error; no oracle."""
+        metric = table.metric
         if metric in _TARGETS:
             return set()
         rivals = [key for key, one in entries.items() if not one.state and one.counts and np.isfinite(one.mean)]
@@ -168,7 +169,7 @@ class Results:
         first = min(rivals, key=lambda key: sign * entries[key].mean)
         near = {first}
         for key in rivals:
-            gap = self.difference(column, Claim(metric, key, first))
+            gap = self.difference(column, Claim(metric, key, first), table.list)
             if gap is not None and sign * gap.mean <= gap.error:
                 near.add(key)
         return near
