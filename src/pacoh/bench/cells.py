@@ -146,7 +146,8 @@ def _illustrations(model: api.Model, split: Split, count: int, seed: int) -> lis
     for x, y, x_query, y_query in zip(*(part[:count] for part in _arrays(split)), strict=True):
         if x.shape[1] != 1:
             raise PacohError("Predictions over a grid are drawn for tasks of one input.")
-        grid = np.linspace(x_query.min(), x_query.max(), 120)
+        places = np.concatenate([x, x_query])
+        grid = np.linspace(places.min(), places.max(), 120)
         predictive = model.adapt(x, y, seed=seed)(grid)
         one: dict[str, Any] = {"x": x[:, 0], "y": y, "x_query": x_query[:, 0], "y_query": y_query, "grid": grid}
         if isinstance(predictive, AbstractNumeric):

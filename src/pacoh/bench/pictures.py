@@ -16,6 +16,9 @@ from pacoh.bench.tables import LABELS, Entry, Results
 from pacoh.bounds import plots
 
 
+_UNSEEN = " (unseen points of seen tasks)"
+
+
 @dataclass(frozen=True)
 class Picture:
     """A figure with what it shows in words."""
@@ -129,7 +132,7 @@ def _curve(results: Results, curve: Curve) -> Figure | None:
             values = _numbers(records, curve.metric, where)
             if values is None:
                 continue
-            ending = "" if where == "test" else " (unseen points of seen tasks)"
+            ending = "" if where == "test" else _UNSEEN
             several = len({c.name for c in results.experiment.columns}) > 1 and not curve.columns
             name = label + (f", {place}" if several else "") + ending
             points.setdefault(name, []).append((float(varied[curve.x]), float(values.mean()), float(values.std())))
@@ -137,15 +140,21 @@ def _curve(results: Results, curve: Curve) -> Figure | None:
         return None
     figure = _figure(6.4, 4.2)
     axes = figure.subplots()
-    for index, (name, found) in enumerate(sorted(points.items())):
+    colors = {name: f"C{i % 10}" for i, name in enumerate(dict.fromkeys(_seen(name) for name in sorted(points)))}
+    for name, found in sorted(points.items()):
         x, mean, sd = np.array(sorted(found)).T
-        axes.plot(x, mean, "--" if "unseen" in name else "-", marker="o", ms=3, color=f"C{index % 10}", label=name)
-        axes.fill_between(x, mean - sd, mean + sd, color=f"C{index % 10}", alpha=0.15, lw=0)
+        style, color = "-" if name == _seen(name) else "--", colors[_seen(name)]
+        axes.plot(x, mean, style, marker="o", ms=3, color=color, label=name)
+        axes.fill_between(x, mean - sd, mean + sd, color=color, alpha=0.15, lw=0)
     axes.set(xscale="log", xlabel=curve.x, ylabel=LABELS.get(curve.metric, curve.metric.replace("_", " ")))
     if curve.metric in ("seconds_per_step", "peak_bytes"):
         axes.set_yscale("log")
     axes.legend(fontsize=7)
     return figure
+
+
+def _seen(name: str) -> str:
+    return name.removesuffix(_UNSEEN)
 
 
 def _column(results: Results, key: str) -> Column:

@@ -131,7 +131,7 @@ def show_table(results: Results, table: Table) -> Iterator[Block]:
         "unused": ", unseen points of the meta-train tasks",
         "valid": ", validation tasks (on which settings may have been chosen)",
     }[table.list]
-    yield Heading(3, (known.get("title") or LABELS[table.metric].capitalize()) + where)
+    yield Heading(3, (known.get("title") or _sentence(LABELS[table.metric])) + where)
     header, lines = [("", ["method"])], [[(row.label, False)] for row in rows]
     for column in columns:
         mine = [entries.get((row.key, column.key)) for row in rows]
@@ -148,6 +148,10 @@ def show_table(results: Results, table: Table) -> Iterator[Block]:
     notes += [f"{c.label}: {known['notes'][c.key]}" for c in columns if c.key in known.get("notes", {})]
     yield Text(" ".join(notes))
     yield from _reached(results, table, entries)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _numeric(entry: Entry | None) -> bool:

@@ -8,6 +8,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Protocol
 
+import jax
+
 from pacoh.bench.cells import Record, Watch, compute
 from pacoh.bench.spec import Cell
 from pacoh.bench.store import Plan, Store
@@ -85,6 +87,7 @@ class Choice:
 
 
 EVERYTHING = Choice()
+_REMEMBERED = 8  # cells
 Executor = Callable[[Order], Iterable[tuple[Cell, Outcome]]]
 
 
@@ -109,10 +112,12 @@ def attempt(what: dict[str, Any], checkpoint: Path | None = None, tell: Any = No
 
 
 def here(order: Order) -> Iterator[tuple[Cell, Outcome]]:
-    """In this process, one after the other."""
-    for cell in order.cells:
+    """In this process, one after the other; compiled programs are forgotten now and then, for they take memory."""
+    for index, cell in enumerate(order.cells):
         if not order.begin(cell):
             return
+        if index % _REMEMBERED == _REMEMBERED - 1:
+            jax.clear_caches()
 
         def tell(done: int, total: int, value: float, cell: Cell = cell) -> None:
             order.listener.step(cell, done, total, value)
