@@ -15,7 +15,6 @@ from pacoh.bench.spec import Column, Curve, Table
 from pacoh.bench.tables import LABELS, Entry, Results
 from pacoh.bounds import plots
 
-
 _UNSEEN = " (unseen points of seen tasks)"
 
 
