@@ -619,12 +619,13 @@ def test_classes_have_references_of_their_own_and_points_no_calibration(tmp_path
 
 
 @pytest.mark.slow
-def test_learners_of_points_are_tuned_by_accuracy_where_targets_are_classes(tmp_path):
+def test_a_learner_of_classes_is_tuned_on_tasks_with_its_shots(tmp_path):
     pytest.importorskip("optuna", reason='Optuna is not here (pip install "pacoh[bench]"): tuning was not tried')
     from pacoh.bench.tune import Search, choose
 
     search = Search(settings=2, tasks=3, at_once=2)
-    (pair,) = search.pairs(tiny(tmp_path, CLASSES).experiment)
+    text = CLASSES.replace('"maml"', '"vanilla-bnn"').replace("steps = 30", "adapt_steps = 10")
+    (pair,) = search.pairs(tiny(tmp_path, text).experiment)
     record = choose(search, *pair, tmp_path / "chosen")
-    assert record["by"] == "validation accuracy"
-    assert 0 <= record["default_score"] <= record["score"] <= 1
+    assert (record["by"], record["judged_on"]) == ("mean validation log-likelihood", "3 validation tasks")
+    assert -10 < record["default_score"] <= record["score"] < 0

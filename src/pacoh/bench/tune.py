@@ -20,7 +20,7 @@ from pacoh.errors import PacohError
 from pacoh.learners.base import AbstractMetaLearner
 from pacoh.reading import Split, Tasks
 from pacoh.tuning.folds import Fold, folds, left_out
-from pacoh.tuning.search import Effort, Range, Report, search
+from pacoh.tuning.search import Effort, Range, search
 from pacoh.tuning.space import SPACES, merged, space
 from pacoh.writing import write_whole
 
@@ -88,7 +88,7 @@ def choose(
 ) -> dict[str, Any]:
     """Tries settings until the study has as many as asked for, and writes the best with its score to a file.
 
-    Higher scores are better: log-likelihood, or for learners of points minus the RMSE (of classes: accuracy).
+    Higher scores are better: log-likelihood, or for learners of points minus the RMSE (of classes: those wrong).
     """
     optuna, free = _optuna(), space(row.name, row.settings)
     out.mkdir(parents=True, exist_ok=True)
@@ -96,7 +96,7 @@ def choose(
     shots = column.settings.get("shots", 2) if column.targets == "classes" else None
     fold, judges = judged_on(environment, asked, shots)
     study = _study(optuna, asked, column, row, out)
-    make, scored = _maker(fold, row, column, environment, asked), _scored(row, column)
+    make = _maker(fold, row, column, environment, asked)
     while (tried := len(_finished(study))) < asked.settings:
         count = min(asked.batch(), asked.settings - tried)
         trials = [] if tried else [None]
@@ -104,7 +104,7 @@ def choose(
         settings = [{} if trial is None else _rounded(trial.params) for trial in trials]
         filled = (settings * asked.batch())[: asked.batch()]  # the last batch is filled up: nothing compiles
         report = search(make, filled, fold, 0, Effort(asked.batch() * len(fold.y_scale)))
-        for trial, score in zip(trials, scored(report)[: len(trials)], strict=True):
+        for trial, score in zip(trials, report.score[: len(trials)], strict=True):
             _told(optuna, study, trial, float(score))
         if tell is not None:
             tell(len(_finished(study)), asked.settings, study.best_value)
@@ -157,18 +157,10 @@ def _maker(
     return lambda **chosen: registry.learner(row.name, shape, **merged(row.settings, chosen))
 
 
-def _scored(row: Row, column: Column) -> Callable[[Report], np.ndarray]:
-    if registry.METHODS[row.name].distributional:
-        return lambda report: report.score
-    if column.targets == "classes":
-        return lambda report: 1 - report.rmse.mean(1)
-    return lambda report: -report.rmse.mean(1)
-
-
 def _by(row: Row, column: Column) -> str:
     if registry.METHODS[row.name].distributional:
         return "mean validation log-likelihood"
-    return "validation accuracy" if column.targets == "classes" else "minus the validation RMSE"
+    return "minus the share of wrong classes" if column.targets == "classes" else "minus the mean validation RMSE"
 
 
 def _written(asked: Search, study: Any, column: Column, row: Row, out: Path, judges: str) -> dict[str, Any]:

@@ -24,11 +24,10 @@ _NN = {
     "sds.noise": Range(0.4, 4.0),
 }
 
-_MAML = {"rate": Range(0.0005, 0.01), "inner_rate": Range(0.001, 0.1)}
-_NP = {"rate": Range(0.0003, 0.01)}
-_MLAP = {"rate": Range(0.0005, 0.01), "spread": Range(0.01, 0.5), "adapt_rate": Range(0.002, 0.05)}
-
 SPACES: dict[str, dict[str, Range]] = {
+    "vanilla-gp": {"rate": Range(0.01, 0.2)},
+    "dkl-gp": {"rate": Range(0.001, 0.05)},
+    "vanilla-bnn": {"spread": Range(0.5, 8.0), "adapt_rate": Range(0.005, 0.1)},
     "pacoh-gp-map": _GP,
     "pacoh-gp-svgd": _GP,
     "pacoh-gp-vi": {**_GP, "temperature": Range(0.002, 0.05)},
@@ -37,21 +36,6 @@ SPACES: dict[str, dict[str, Range]] = {
     "pacoh-nn-svgd": _NN,
     "pacoh-nn-vi": {**_NN, "temperature": Range(0.002, 0.05)},
     "mll-gp": {"rate": Range(0.0005, 0.03)},
-    "vanilla-gp": {"rate": Range(0.01, 0.2)},
-    "dkl-gp": {"rate": Range(0.001, 0.05)},
-    "vanilla-bnn": {"spread": Range(0.5, 8.0), "adapt_rate": Range(0.005, 0.1)},
-    "maml": _MAML,
-    "fo-maml": _MAML,
-    "reptile": _MAML,
-    "mr-maml-w": {**_MAML, "beta": Range(1e-7, 1e-3), "spread": Range(0.01, 0.5)},
-    "mr-maml-a": {**_MAML, "beta": Range(1e-5, 1e-1)},
-    "bmaml": {"rate": Range(0.0005, 0.01), "inner_rate": Range(0.002, 0.2), "sd": Range(0.5, 20.0)},
-    "np": _NP,
-    "cnp": _NP,
-    "anp": _NP,
-    "mlap-m": _MLAP,
-    "mlap-s": _MLAP,
-    "mtgp": {"rate": Range(0.005, 0.1), "adapt_rate": Range(0.01, 0.2)},
 }
 """Continuous settings only, so that a batch of them trains in one `vmap`; `sds.noise` is the entry `noise` of `sds`."""
 
