@@ -1,5 +1,6 @@
 """What the results say, once as a list of blocks, shown as one self-contained HTML page and as Markdown."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,6 +51,7 @@ def report(store: Store, plans: list[Plan]) -> Iterator[Block]:
         yield from _claims(results)
         for picture in pictures(results):
             yield Image(picture.name, picture.caption, picture.svg)
+        yield from _settings(results)
         yield from _times(results)
         yield Heading(3, "Commands")
         yield Code("\n".join([plan.command, f"pacoh bench report {store.root}"]))
@@ -228,6 +230,15 @@ def _claim(results: Results, claim: Claim, column: str) -> list[tuple[str, bool]
     names = [_label(results, key) for key in (claim.method, claim.against)]
     numbers = [f"{gap.mean:+.4f}", f"{gap.error:.4f}", f"{gap.p:.2g}"]
     return [(text, False) for text in (LABELS[claim.metric], *names, *numbers)] + [(verdict, verdict == "better")]
+
+
+def _settings(results: Results) -> Iterator[Block]:
+    """What differs from the defaults, cell by cell."""
+    found = [(cell, cell.what.get("settings")) for cell in results.cells.values()]
+    lines = [[cell.column, _row(results, cell.row), json.dumps(settings)] for cell, settings in found if settings]
+    if lines:
+        yield Heading(3, "Settings other than the defaults")
+        yield Grid([("", ["environment", "method", "settings"])], [[(text, False) for text in line] for line in lines])
 
 
 def _times(results: Results) -> Iterator[Block]:
