@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -515,12 +516,17 @@ def test_a_ray_cluster_that_loses_a_worker_loses_no_cell_and_computes_none_twice
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     other = cluster.add_node(num_cpus=1)
     ended: list[str] = []
+    at_the_kill: list[int] = []
+
+    def kill() -> None:
+        at_the_kill.append(len(ended))
+        cluster.remove_node(other, allow_graceful=False)
 
     class Listener(Silence):
         def end(self, cell, outcome):  # noqa: ARG002
             ended.append(cell.name)
-            if len(ended) == 2:
-                cluster.remove_node(other, allow_graceful=False)
+            if len(ended) == 4:  # what follows trains for seconds, a cell on each machine
+                threading.Timer(2.0, kill).start()
 
     try:
         tally = run(plan, tmp_path / "results", Listener(), executors.ray_cluster(cluster.address))
@@ -530,6 +536,7 @@ def test_a_ray_cluster_that_loses_a_worker_loses_no_cell_and_computes_none_twice
     assert (tally.finished, tally.failed, tally.left) == (7, {}, 0)
     assert sorted(ended) == sorted(set(ended))
     assert len(ended) == 7
+    assert at_the_kill[0] < 6  # both machines were at work
     assert lasting(tmp_path / "results") == lasting(finished)
 
 

@@ -131,6 +131,9 @@ def run(plan: Plan, root: Path, listener: Listener, executor: Executor = here, c
     store.begin(plan)
     cells = [cell for cell in plan.experiment.cells() if choice.wants(cell)]
     todo = [cell for cell in cells if not store.has(cell)]
+    for cell in cells:
+        if store.has(cell):
+            store.tidy(cell)  # where a kill fell between its last write and this
     listener.plan(len(cells), len(cells) - len(todo))
     finished, failed = 0, {}
     for cell, outcome in executor(Order(todo, store, listener, time.monotonic() + choice.seconds)):

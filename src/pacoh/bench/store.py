@@ -53,6 +53,10 @@ class Store:
     def finish(self, cell: Cell, records: list[Record]) -> None:
         """Keeps the records of a cell: all of them, or none if it is killed meanwhile."""
         write_whole(self._path(cell), b"".join(_text(record) for record in records))
+        self.tidy(cell)
+
+    def tidy(self, cell: Cell) -> None:
+        """Removes what a finished cell needs no more."""
         self._path(cell, ".failed.json").unlink(missing_ok=True)
         checkpoint.remove(self.checkpoint(cell))
 
@@ -63,7 +67,7 @@ class Store:
     def failure(self, cell: Cell) -> str | None:
         """Why a cell failed; None where it did not."""
         path = self._path(cell, ".failed.json")
-        return json.loads(path.read_text(encoding="utf-8"))["reason"] if path.exists() and not self.has(cell) else None
+        return json.loads(path.read_text(encoding="utf-8"))["reason"] if path.exists() else None
 
     def checkpoint(self, cell: Cell) -> Path:
         """Where the training of a cell goes on from."""
