@@ -23,7 +23,7 @@ import numpy as np
 from pacoh import __version__, api, metrics, registry
 from pacoh.bounds import plots
 from pacoh.environments.base import AbstractEnvironment, AbstractSynthetic, Draw
-from pacoh.errors import PacohError
+from pacoh.errors import PacohError, PacohWarning
 from pacoh.inference import checkpoint
 from pacoh.inference.base import Budget
 from pacoh.predictive import AbstractDistribution, AbstractNumeric
@@ -66,7 +66,7 @@ def compute(what: dict[str, Any], watch: Watch) -> list[Record]:
     with warnings.catch_warnings(record=True) as told, jax.default_matmul_precision("highest"):
         warnings.simplefilter("always")
         records = kinds[what["kind"]](what, watch)
-    said = sorted({str(one.message) for one in told})
+    said = sorted({str(one.message) for one in told if issubclass(one.category, PacohWarning)})
     made = _versions() | {"started": started, "seconds": round(time.perf_counter() - began, 3), "warnings": said}
     made |= {"peak_bytes": _peak_bytes(), "seconds_per_step": watch.seconds_per_step()}
     return [plain(what | record | {"made": made | record.get("made", {})}) for record in records]
