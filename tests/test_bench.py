@@ -36,6 +36,7 @@ name = "sinusoid"
 key = "cauchy"  # borrows published numbers, to see them shown
 label = "Tiny sines"
 settings = { n = 4, tests = 5, valids = 2, query = 12 }
+published = true
 
 [[methods]]
 name = "pacoh-gp-map"
@@ -189,6 +190,13 @@ def test_a_failure_is_on_record_the_rest_goes_on_and_it_is_tried_again(finished,
     page = tables(folder)
     assert "cauchy / MLL-GP: A kernel is one of" in page
     assert "| MLL-GP | failed |" in page
+
+
+def test_published_numbers_stand_beside_the_data_they_were_made_on_alone(finished, tmp_path):
+    for text, shown in ((TINY, True), (TINY.replace("published = true\n", ""), False)):
+        made = tiny(tmp_path, text).experiment
+        entry = Results(made, Store(finished)).table(made.tables[0])["mll-gp", "cauchy"]
+        assert (entry.published is not None, entry.state) == (shown, "")
 
 
 def test_missing_cells_are_said(finished, tmp_path):

@@ -70,7 +70,7 @@ def headline(results: Results) -> Iterator[str]:
         ]
         verdict = gap.verdict(metric)
         says = {"better": "beats", "worse": "does NOT beat", "not finite": "cannot be compared with"}.get(
-            verdict, "is not distinguishable from"
+            verdict, "does NOT beat (the difference is not distinguishable from none)"
         )
         yield f"{column.label}: the best PACOH ({scores[0]}) {says} the best reference without learning ({scores[1]})."
 

@@ -33,6 +33,7 @@ class Column:
     naive: dict[str, dict[str, Any]] = field(default_factory=dict)  # settings that a naive reference needs here
     varied: dict[str, Any] = field(default_factory=dict)  # those of `settings` that differ from column to column
     lists: tuple[str, ...] = ()  # instead of the experiment's
+    published: bool = False  # whether published numbers were made on these data; default: where no setting is given
 
 
 @dataclass(frozen=True)
@@ -261,7 +262,8 @@ def _columns(one: dict[str, Any]) -> Iterator[Column]:
     for varied in each:
         said = _said(varied)
         place = (f"{key}[{said}]", f"{label}, {said}") if said else (key, label)
-        yield Column(*place, settings=settings | varied, varied=varied, **one)
+        rest = {"published": not settings and not varied} | one
+        yield Column(*place, settings=settings | varied, varied=varied, **rest)
 
 
 def _rows(one: dict[str, Any]) -> Iterator[Row]:

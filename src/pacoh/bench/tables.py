@@ -132,7 +132,8 @@ class Results:
         return Entry(float(values.mean()), sd, len(values), numbers, counts=self._counts(row, column, table))
 
     def _published(self, row: Row, column: Column, table: Table) -> Published | None:
-        if table.published is None or self.experiment.draws != (PUBLISHED,) or row.varied:
+        comparable = column.published and self.experiment.draws == (PUBLISHED,) and not row.varied
+        if table.published is None or not comparable:
             return None
         numbers = published(table.published).get(column.key, {}).get(row.name)
         return None if numbers is None else Published(*numbers)
