@@ -209,6 +209,15 @@ def test_missing_cells_are_said(finished, tmp_path):
     assert "| MLL-GP | missing |" in page
 
 
+def test_a_checkpoint_that_is_of_no_use_is_left_behind(finished, tmp_path):
+    plan, store = tiny(tmp_path), Store(tmp_path / "results")
+    store.begin(plan)
+    (cell,) = [cell for cell in plan.experiment.cells() if cell.row == "mll-gp"]
+    store.checkpoint(cell).write_text("of another version")
+    assert run(plan, store.root, Silence(), choice=Choice(("*/mll-gp",))).finished == 1
+    assert lasting(store.root).items() <= lasting(finished).items()
+
+
 def test_time_that_is_up_begins_no_cell(tmp_path):
     tally = run(tiny(tmp_path), tmp_path / "results", Silence(), choice=Choice(seconds=-1.0))
     assert (tally.finished, tally.left) == (0, 7)
