@@ -637,7 +637,7 @@ def test_classes_have_references_of_their_own_and_points_no_calibration(tmp_path
     page = tables(tmp_path / "results")
     assert re.search(r"\| majority class \| 0\.\d", page)
     assert re.search(r"\| nearest prototype \| \*?\*?0\.\d", page)
-    accuracy, ece = page.split("### Expected calibration error")
+    accuracy, ece = page.split("### Settings")[0].split("### Expected calibration error")
     assert "| MAML |" in accuracy
     assert "| MAML |" not in ece
 
@@ -653,3 +653,23 @@ def test_a_learner_of_classes_is_tuned_on_tasks_with_its_shots(tmp_path):
     record = choose(search, *pair, tmp_path / "chosen")
     assert (record["by"], record["judged_on"]) == ("mean validation log-likelihood", "3 validation tasks")
     assert -10 < record["default_score"] <= record["score"] < 0
+
+
+@pytest.mark.slow
+def test_two_processes_share_one_search(tmp_path):
+    """In SQLite, or in the database that PACOH_TEST_DATABASE names (postgresql://...)."""
+    optuna = pytest.importorskip(
+        "optuna", reason='Optuna is not here (pip install "pacoh[bench]"): no search was shared'
+    )
+    storage = os.environ.get("PACOH_TEST_DATABASE", f"sqlite:///{tmp_path / 'trials.db'}")
+    tiny(tmp_path)
+    common = ["--settings", "8", "--tasks", "2", "--at-once", "2", "--only", "*/mll-gp", "--storage", storage]
+    tune = [sys.executable, "-m", "pacoh", "bench", "tune", str(tmp_path / "tiny.toml"), *common, "--out"]
+    both = [subprocess.Popen([*tune, str(tmp_path / name)], stderr=subprocess.PIPE, text=True) for name in "ab"]
+    assert [(process.communicate()[1], process.returncode) for process in both] == [("", 0)] * 2
+    (name,) = optuna.get_all_study_names(storage)
+    trials = optuna.load_study(study_name=name, storage=storage).trials
+    finished = [trial for trial in trials if trial.state.is_finished()]
+    assert 8 <= len(finished) <= 10  # the last batches of both may overlap
+    last = max((json.loads(path.read_text()) for path in tmp_path.glob("*/*.chosen.json")), key=lambda r: r["score"])
+    assert last["score"] == max(trial.value for trial in finished if trial.value is not None)

@@ -258,7 +258,7 @@ def test_an_interrupted_fit_goes_on_with_its_choice_bit_for_bit(tmp_path, monkey
 @pytest.mark.parametrize(
     ("method", "asked", "says"),
     [
-        ("vanilla-gp", {}, "vanilla-gp has no settings that tuning could choose; these methods do: pacoh-gp-map"),
+        ("pooled-ridge", {}, "pooled-ridge has no settings that tuning could choose; these methods do: vanilla-gp"),
         (registry.learner("mll-gp", registry.Shape(6, 4, 1)), {}, "Tuning is for registered methods"),
         ("mll-gp", {"settings": 1}, "2 settings or more, got 1"),
         ("mll-gp", {"seconds": 0.0}, "positive number of seconds"),
@@ -268,6 +268,12 @@ def test_an_interrupted_fit_goes_on_with_its_choice_bit_for_bit(tmp_path, monkey
 def test_what_cannot_be_tuned_is_refused_in_a_sentence(method, asked, says):
     with pytest.raises(PacohError, match=says):
         pacoh.fit(tasks(), method, tune=pacoh.Tune(**asked))
+
+
+def test_a_learner_of_each_task_alone_is_tuned_on_tasks_left_out():
+    record = pacoh.fit(tasks(), "vanilla-gp", tune=pacoh.Tune(settings=3, folds=2), steps=20).card["tuned"]
+    assert record["settings_tried"] == 3
+    assert record["score"] >= record["default_score"]
 
 
 def test_the_command_tunes_and_tells(call, tmp_path):
