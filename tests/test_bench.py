@@ -117,6 +117,16 @@ def test_every_experiment_loads_and_comes_back_from_json():
         assert len({cell.id for cell in made.cells()}) == len({cell.name for cell in made.cells()})
 
 
+def test_every_method_takes_the_settings_that_experiments_give_it():
+    for name in spec.names():
+        made = spec.load(name)
+        targets = {column.key: column.targets for column in made.columns}
+        for cell in made.cells():
+            if cell.what["kind"] == "scores" and cell.what["method"] != "oracle":
+                shape = registry.Shape(20, 20.0, 12, 5 if targets[cell.column] == "classes" else None)
+                registry.learner(cell.what["method"], shape, **cell.what["settings"])
+
+
 def test_naive_references_stand_in_every_table():
     for name in spec.names():
         made = spec.load(name)
@@ -511,6 +521,22 @@ def test_a_run_uses_what_was_chosen_and_the_cell_is_a_new_one(chosen, call, tmp_
         "rate": 0.0123,
     }
     assert "no settings that" in call(*arguments, "--chosen", tmp_path / "results").err
+
+
+def test_the_trials_of_a_search_differ_and_a_password_is_not_written_down(chosen):
+    optuna = pytest.importorskip("optuna")
+    from pacoh.bench.tune import without_password
+
+    storage = f"sqlite:///{chosen / 'trials.db'}"
+    for name in optuna.get_all_study_names(storage):
+        rates = [
+            trial.params["rate"] for trial in optuna.load_study(study_name=name, storage=storage).trials if trial.params
+        ]
+        assert len(set(rates)) == len(rates) == 4
+    assert without_password("tune --storage postgresql://me:secret@host:1/db") == (
+        "tune --storage postgresql://me:...@host:1/db"
+    )
+    assert without_password("tune --storage sqlite:///a/b.db") == "tune --storage sqlite:///a/b.db"
 
 
 def test_a_search_that_was_enough_tries_nothing_more(chosen):

@@ -1,10 +1,11 @@
 """Settings chosen on validation tasks with Optuna: the same budget for every method, trials in a database.
 
 A batch of settings trains in one `vmap`. Several machines may share one database: each adds trials until there are
-enough. Test tasks are never looked at.
+enough, so that each may add one batch too many. Test tasks are never looked at.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -52,6 +53,11 @@ class Search:
     def batch(self) -> int:
         """Settings that train together."""
         return self.at_once or (4 if jax.default_backend() == "cpu" else 16)
+
+
+def without_password(text: str) -> str:
+    """A command or message that may be shown: the password in a database's address is left out."""
+    return re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1:...@", text)
 
 
 def _optuna() -> Any:
@@ -114,14 +120,16 @@ def choose(
 def _study(optuna: Any, asked: Search, column: Column, row: Row, out: Path) -> Any:
     storage = asked.storage or f"sqlite:///{(out / 'trials.db').resolve()}"
     said = json.dumps([column.settings, row.settings, asked.draw, asked.tasks], sort_keys=True)
-    sampler = optuna.samplers.TPESampler(seed=0, n_startup_trials=16, constant_liar=True)
     name = f"{column.key}/{row.name} {said}"
     try:
-        return optuna.create_study(
-            storage=storage, study_name=name, direction="maximize", sampler=sampler, load_if_exists=True
-        )
+        study = optuna.create_study(storage=storage, study_name=name, direction="maximize", load_if_exists=True)
     except Exception as error:
-        raise PacohError(f"The trials could not be kept in {storage}: {error}. Give another --storage.") from error
+        raise PacohError(
+            f"The trials could not be kept: {without_password(str(error))}. Give another --storage."
+        ) from error
+    seed = len(study.trials) if asked.storage is None else None  # who shares a database must not ask the same
+    study.sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=16, constant_liar=True)
+    return study
 
 
 def _finished(study: Any) -> list[Any]:
@@ -175,7 +183,7 @@ def _written(asked: Search, study: Any, column: Column, row: Row, out: Path, jud
         "settings_tried": len(_finished(study)),
         "judged_on": judges,
         "draw": asked.draw,
-        "command": asked.command,
+        "command": without_password(asked.command),
         "pacoh": __version__,
         "device": jax.devices()[0].device_kind,
     }
