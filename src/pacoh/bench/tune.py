@@ -6,6 +6,7 @@ enough, so that each may add one batch too many. Test tasks are never looked at.
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -121,15 +122,24 @@ def _study(optuna: Any, asked: Search, column: Column, row: Row, out: Path) -> A
     storage = asked.storage or f"sqlite:///{(out / 'trials.db').resolve()}"
     said = json.dumps([column.settings, row.settings, asked.draw, asked.tasks], sort_keys=True)
     name = f"{column.key}/{row.name} {said}"
-    try:
-        study = optuna.create_study(storage=storage, study_name=name, direction="maximize", load_if_exists=True)
-    except Exception as error:
-        raise PacohError(
-            f"The trials could not be kept: {without_password(str(error))}. Give another --storage."
-        ) from error
+    study = _opened(
+        lambda: optuna.create_study(storage=storage, study_name=name, direction="maximize", load_if_exists=True)
+    )
     seed = len(study.trials) if asked.storage is None else None  # who shares a database must not ask the same
     study.sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=16, constant_liar=True)
     return study
+
+
+def _opened(create: Callable[[], Any], tries: int = 5) -> Any:
+    """The study, tried again where another process makes the database's tables at the same moment."""
+    try:
+        return create()
+    except Exception as error:
+        if tries > 1:
+            time.sleep(1.0)
+            return _opened(create, tries - 1)
+        said = without_password(str(error).split("\n")[0])
+        raise PacohError(f"The trials could not be kept: {said}. Give another --storage.") from error
 
 
 def _finished(study: Any) -> list[Any]:
