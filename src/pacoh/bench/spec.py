@@ -262,7 +262,7 @@ def _columns(one: dict[str, Any]) -> Iterator[Column]:
     for varied in each:
         said = _said(varied)
         place = (f"{key}[{said}]", f"{label}, {said}") if said else (key, label)
-        rest = {"published": not settings and not varied} | one
+        rest: dict[str, Any] = {"published": not settings and not varied} | one
         yield Column(*place, settings=settings | varied, varied=varied, **rest)
 
 
