@@ -9,46 +9,24 @@ Settings were chosen on the validation tasks of draws 100-103; the draws here, a
 import json
 import time
 
-import equinox as eqx
 import jax
 import jobs
 import numpy as np
 
 from pacoh import api, metrics, registry
-from pacoh.data import Standardizer, bucket, stack
-from pacoh.learners.base import AbstractTrainedLearner, fit_lanes, lanes
 from pacoh.reading import Split
 
 
-def scores(predictive, split: Split) -> dict[str, float]:
-    size = bucket(max(split.query.sizes))
-    y = np.stack([np.pad(y, (0, size - len(y))) for y in split.query.y])
-    mask = np.arange(size) < np.array(split.query.sizes)[:, None]
-    rms = metrics.calibration_error(predictive, y, mask, form="root-mean-square")
-    return {
-        "rmse": metrics.rmse(predictive, y, mask),
-        "log_likelihood": metrics.log_likelihood(predictive, y, mask),
-        "calibration_error": metrics.calibration_error(predictive, y, mask),
-        "calibration_error_rms": rms,
-        "coverage_90": metrics.coverage(predictive, y, mask),
-    }
+def scores(model: api.Model, split: Split) -> dict[str, float | None]:
+    answers = model.answers(split)
+    rms = metrics.calibration_error(*answers, form="root-mean-square")
+    return metrics.summary(*answers) | {"calibration_error_rms": rms}
 
 
 def train(job: dict, draws: list) -> list[api.Model]:
     """One model a draw, trained together."""
-    units = [Standardizer.fit(draw.train.pairs()) for draw in draws]
-    stacks = [stack([u(x, y) for x, y in d.train.pairs()]) for u, d in zip(units, draws, strict=True)]
-    n, m, d = stacks[0].x.shape
-    learner = registry.learner(job["method"], registry.Shape(n, m, d), **job.get("settings", {}))
-    keys = jax.random.split(jax.random.key(0), len(draws))
-    if isinstance(learner, AbstractTrainedLearner):
-        models, _ = fit_lanes(lanes([learner] * len(draws)), lanes(stacks), keys)
-        each = [
-            jax.tree.map(lambda leaf, i=i: leaf[i] if eqx.is_array(leaf) else leaf, models) for i in range(len(draws))
-        ]
-    else:
-        each = [learner.fit(s, key) for s, key in zip(stacks, keys, strict=True)]
-    return [api.Model(meta, u, {}) for meta, u in zip(each, units, strict=True)]
+    tasks = [draw.train for draw in draws]
+    return api.fit_many(tasks, job["method"], range(len(draws)), **job.get("settings", {}))
 
 
 def run(job: dict) -> dict:
@@ -64,8 +42,7 @@ def run(job: dict) -> dict:
         oracle = api.fit_oracle(environment, number)
         for name in job.get("lists", ["test"]):
             split = unused[number] if name == "unused" else getattr(draw, name)
-            queries = split.query.x
-            ours, best = (scores(each.predict_tasks(split.context.pairs(), queries), split) for each in (model, oracle))
+            ours, best = (scores(each, split) for each in (model, oracle))
             rows.append({"draw": number, "list": name, "ours": ours, "oracle": best})
     return {"job": job, "seconds": seconds, "rows": rows, "device": str(jax.devices()[0]), "jax": jax.__version__}
 

@@ -90,6 +90,20 @@ def test_a_setting_that_cannot_learn_loses_and_the_record_says_what_was_tried():
     assert record["score"] == pytest.approx(report.score[1])
 
 
+def test_points_are_judged_by_their_error_and_have_no_log_likelihood():
+    fold = environment_folds(Sinusoid(n=4, tests=1, valids=3, query=20), [0])
+
+    def make(rate):
+        return registry.learner("reptile", registry.Shape(4, 5, 1), rate=rate, steps=100, layers=1, width=8)
+
+    report = search(make, [{"rate": 1e-8}, {"rate": 0.02}], fold)
+    assert report.log_likelihood is None
+    assert report.best == {"rate": 0.02}
+    record = report.record()
+    assert record["by"] == "minus the mean validation RMSE"
+    assert record["score"] == pytest.approx(-record["rmse"])
+
+
 def test_lanes_score_as_one_model_does_alone():
     from pacoh.api import Model
     from pacoh.data import Standardizer
@@ -101,7 +115,7 @@ def test_lanes_score_as_one_model_does_alone():
     fold = environment_folds(environment, [0])
     learner = registry.learner("pacoh-gp-map", registry.Shape(4, 5, 1), steps=10, layers=1, width=8)
     meta = learner.fit(jax.tree.map(lambda leaf: leaf[0], fold.train), jax.random.key(0))
-    density, error = np.asarray(score_lanes(lanes([meta]), fold, jnp.stack([jax.random.key(0)])))[:, 0]
+    (density,), (error,) = score_lanes(lanes([meta]), fold, jnp.stack([jax.random.key(0)]))
     alone = Model(meta, Standardizer.fit(draw.train.pairs()), {}).evaluate(draw.valid)
     assert error == pytest.approx(alone["rmse"], rel=1e-4)
     assert density == pytest.approx(alone["log_likelihood"], abs=1e-3)
@@ -245,7 +259,7 @@ def test_an_interrupted_fit_goes_on_with_its_choice_bit_for_bit(tmp_path, monkey
 @pytest.mark.parametrize(
     ("method", "asked", "says"),
     [
-        ("vanilla-gp", {}, "vanilla-gp has no settings that tuning could choose; these methods do: pacoh-gp-map"),
+        ("pooled-ridge", {}, "pooled-ridge has no settings that tuning could choose; these methods do: vanilla-gp"),
         (registry.learner("mll-gp", registry.Shape(6, 4, 1)), {}, "Tuning is for registered methods"),
         ("mll-gp", {"settings": 1}, "2 settings or more, got 1"),
         ("mll-gp", {"seconds": 0.0}, "positive number of seconds"),
@@ -255,6 +269,12 @@ def test_an_interrupted_fit_goes_on_with_its_choice_bit_for_bit(tmp_path, monkey
 def test_what_cannot_be_tuned_is_refused_in_a_sentence(method, asked, says):
     with pytest.raises(PacohError, match=says):
         pacoh.fit(tasks(), method, tune=pacoh.Tune(**asked))
+
+
+def test_a_learner_of_each_task_alone_is_tuned_on_tasks_left_out():
+    record = pacoh.fit(tasks(), "vanilla-gp", tune=pacoh.Tune(settings=3, folds=2), steps=20).card["tuned"]
+    assert record["settings_tried"] == 3
+    assert record["score"] >= record["default_score"]
 
 
 def test_the_command_tunes_and_tells(call, tmp_path):

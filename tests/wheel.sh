@@ -24,4 +24,5 @@ import pacoh.testing  # ships, and needs no pytest
 PY
 "$clean/pacoh" --help > /dev/null
 "$clean/pacoh" list > /dev/null
+"$clean/pacoh" bench list > /dev/null # the experiments ship
 echo "The wheel installs, imports and answers."

@@ -1,6 +1,7 @@
 """The front of the library: people's arrays in, predictive distributions in their own units out."""
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
@@ -17,9 +18,9 @@ from pacoh.categorical import named
 from pacoh.data import Dataset, Standardizer, bucket, padded, stack
 from pacoh.encoding import Codec, default_columns, listed
 from pacoh.environments.base import AbstractEnvironment, Pair
-from pacoh.errors import PacohError
+from pacoh.errors import PacohError, PacohWarning
 from pacoh.inference.base import Budget, Trained
-from pacoh.learners.base import AbstractMetaLearner, AbstractMetaModel, AbstractTrainedLearner
+from pacoh.learners.base import AbstractMetaLearner, AbstractMetaModel, AbstractTrainedLearner, apart, fit_each, lanes
 from pacoh.learners.compiled import Adaptation, Compiled, compiled
 from pacoh.predictive import AbstractPredictive, to_host
 from pacoh.ranges import Ranges
@@ -123,11 +124,15 @@ class Model:
 
     def evaluate(self, split: Split, *, seed: int = 0) -> dict[str, float | None]:
         """Every metric on tasks with context and query: adapt to the one, score on the other."""
+        return metrics.summary(*self.answers(split, seed=seed))
+
+    def answers(self, split: Split, *, seed: int = 0) -> tuple[AbstractPredictive, np.ndarray, np.ndarray]:
+        """What every metric takes: predictions of the queries, their targets, and which of them are no padding."""
         _check_targets(self.codec, split)
         predictive = self.predict_tasks(split.context.pairs(), split.query.x, seed=seed)
         size = bucket(max(split.query.sizes))
         y = np.stack([np.pad(y, (0, size - len(y))) for y in split.query.y])
-        return metrics.summary(predictive, y, np.arange(size) < np.array(split.query.sizes)[:, None])
+        return predictive, y, np.arange(size) < np.array(split.query.sizes)[:, None]
 
     def update(self, tasks: Any, *, seed: int = 0, budget: Budget | None = None, **settings: Any) -> "Model":
         """Goes on training from where this model is, on all of `tasks`: the old ones (a model keeps none) and new ones.
@@ -184,6 +189,33 @@ def fit(
     units = Standardizer.fit(pairs)
     card = _card(known, method if isinstance(method, str) else type(method).__name__, seed, settings) | tuned
     return _fit(learner.fit, pairs, units, card, seed, budget)
+
+
+def fit_many(
+    sources: Sequence[Any], method: str, seeds: Sequence[int], *, budget: Budget | None = None, **settings: Any
+) -> list[Model]:
+    """A model for each source of tasks with its seed, as `fit` gives them up to rounding, all trained in one `vmap`.
+
+    The sources are draws of one kind: as many tasks of as many inputs in each.
+    """
+    known = [read(source) for source in sources]
+    shapes = [_shape(tasks) for tasks in known]
+    if len({(shape.n, shape.d, shape.classes) for shape in shapes}) != 1:
+        raise PacohError("Models train together where their sources have as many tasks, inputs and classes as another.")
+    shape = shapes[0]._replace(m=float(np.mean([shape.m for shape in shapes])))
+    learner = registry.learner(method, shape, **settings)
+    units = [Standardizer.fit(tasks.pairs()) for tasks in known]
+    size = bucket(max(max(tasks.sizes) for tasks in known))
+    pairs = [[one(x, y) for x, y in tasks.pairs()] for one, tasks in zip(units, known, strict=True)]
+    stacks, keys = lanes([stack(each, size) for each in pairs]), jnp.stack([jax.random.key(seed) for seed in seeds])
+    models, trained = fit_each([learner] * len(known), stacks, keys, budget)
+    metas, curves = apart(models, len(known)), [None] * len(known) if trained is None else list(trained.curve)
+    complaint = None if trained is None else trained.complaint()
+    if complaint is not None:
+        warnings.warn(complaint, PacohWarning, stacklevel=2)
+    cards = [_card(tasks, method, seed, settings) for tasks, seed in zip(known, seeds, strict=True)]
+    parts = zip(jax.block_until_ready(metas), units, cards, curves, strict=True)
+    return [Model(meta, one, card, None, curve) for meta, one, card, curve in parts]
 
 
 def _tuned(

@@ -5,6 +5,7 @@ name says pooled; `ece` is pooled, too. Everything is computed in NumPy's float6
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
@@ -28,12 +29,20 @@ BINS = 20
 
 def rmse(predictive: AbstractNumeric, y: np.ndarray, mask: np.ndarray) -> float:
     """sqrt(mean (mean - y)^2) of each task, averaged over tasks."""
-    return float(np.mean(np.sqrt(_task_mean((predictive.mean - y) ** 2, mask))))
+    return float(np.mean(_rmse(predictive, y, mask)))
+
+
+def _rmse(predictive: AbstractNumeric, y: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    return np.sqrt(_task_mean((predictive.mean - y) ** 2, mask))
 
 
 def log_likelihood(predictive: AbstractDistribution | CategoricalMixture, y: np.ndarray, mask: np.ndarray) -> float:
     """Mean log predictive density (of a class: log-probability) a point, of each task, averaged over tasks."""
-    return float(np.mean(_task_mean(predictive.log_prob(y), mask)))
+    return float(np.mean(_log_likelihood(predictive, y, mask)))
+
+
+def _log_likelihood(predictive: Any, y: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    return _task_mean(predictive.log_prob(y), mask)
 
 
 def crps(predictive: AbstractDistribution, y: np.ndarray, mask: np.ndarray) -> float:
@@ -49,9 +58,19 @@ def calibration_error(
     form: str = "mean-absolute",
 ) -> float:
     """|share of points with cdf <= level - level| over the levels, of each task, averaged over tasks."""
+    return float(np.mean(_calibration_error(predictive, y, mask, levels, form)))
+
+
+def _calibration_error(
+    predictive: AbstractDistribution,
+    y: np.ndarray,
+    mask: np.ndarray,
+    levels: np.ndarray = CODE_LEVELS,
+    form: str = "mean-absolute",
+) -> np.ndarray:
     below = np.asarray(predictive.cdf(y))[..., None] <= levels
     share = _task_mean(np.moveaxis(below, -1, 0), mask)
-    return float(np.mean(_form(form)(np.moveaxis(share, 0, -1) - levels)))
+    return _form(form)(np.moveaxis(share, 0, -1) - levels)
 
 
 def pooled_calibration_error(
@@ -76,7 +95,11 @@ def coverage(predictive: AbstractDistribution, y: np.ndarray, mask: np.ndarray, 
 
 def accuracy(predictive: AbstractClasses, y: np.ndarray, mask: np.ndarray) -> float:
     """The share of points whose most probable class is theirs, of each task, averaged over tasks."""
-    return float(np.mean(_task_mean(predictive.mode == y, mask)))
+    return float(np.mean(_accuracy(predictive, y, mask)))
+
+
+def _accuracy(predictive: AbstractClasses, y: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    return _task_mean(predictive.mode == y, mask)
 
 
 def ece(predictive: CategoricalMixture, y: np.ndarray, mask: np.ndarray) -> float:
@@ -99,13 +122,7 @@ def _ece(right: np.ndarray, confidence: np.ndarray) -> float:
 
 def summary(predictive: AbstractPredictive, y: np.ndarray, mask: np.ndarray) -> dict[str, float | None]:
     """Every metric by name; None where the predictive has none. Tasks without a query point are left out."""
-    asked = np.asarray(mask.any(-1))
-    if not asked.any():
-        raise PacohError("No task has a point to predict: use fewer context points a task.")
-    y = np.where(mask, y, 0)
-    if not asked.all():
-        predictive = _tasks(predictive, asked)
-        y, mask = y[asked], mask[asked]
+    predictive, y, mask = _asked(predictive, y, mask)
     known: dict[str, float | None] = {}
     if isinstance(predictive, AbstractNumeric):
         known["rmse"] = rmse(predictive, y, mask)
@@ -116,6 +133,29 @@ def summary(predictive: AbstractPredictive, y: np.ndarray, mask: np.ndarray) -> 
     if isinstance(predictive, CategoricalMixture):
         known |= {name: metric(predictive, y, mask) for name, metric in _CATEGORICAL.items()}
     return dict.fromkeys((*OF_NUMBERS, *OF_CLASSES)) | known
+
+
+def by_task(predictive: AbstractPredictive, y: np.ndarray, mask: np.ndarray) -> dict[str, np.ndarray]:
+    """The metrics that are averages over tasks, before the average; tasks without a query point are left out."""
+    predictive, y, mask = _asked(predictive, y, mask)
+    kinds = {
+        "rmse": (AbstractNumeric, _rmse),
+        "log_likelihood": ((AbstractDistribution, CategoricalMixture), _log_likelihood),
+        "calibration_error": (AbstractDistribution, _calibration_error),
+        "accuracy": (AbstractClasses, _accuracy),
+    }
+    return {name: of(predictive, y, mask) for name, (kind, of) in kinds.items() if isinstance(predictive, kind)}
+
+
+def _asked(
+    predictive: AbstractPredictive, y: np.ndarray, mask: np.ndarray
+) -> tuple[AbstractPredictive, np.ndarray, np.ndarray]:
+    """The tasks that have a query point, zeros where there is padding."""
+    asked = np.asarray(mask.any(-1))
+    if not asked.any():
+        raise PacohError("No task has a point to predict: use fewer context points a task.")
+    y = np.where(mask, y, 0)
+    return (predictive, y, mask) if asked.all() else (_tasks(predictive, asked), y[asked], mask[asked])
 
 
 _DISTRIBUTIONAL = {

@@ -3,9 +3,13 @@
 import csv
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pacoh.bounds.figures import Row, Sweep, doubling, fig2a_rows, fig2b_rows, fig3_limit, fig3_rows
 from pacoh.errors import PacohError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _COLUMNS = {
     "fig2a": (
@@ -47,16 +51,22 @@ def draw(
 
 
 def _picture(name: str, found: list[Row], out: Path) -> tuple[Path, Path]:
+    figure = picture(name, found)
+    paths = out / f"{name}.png", out / f"{name}.pdf"
+    for path in paths:
+        figure.savefig(path, dpi=150)
+    return paths
+
+
+def picture(name: str, found: list[Row]) -> "Figure":
+    """One figure from its rows."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 7) if name == "fig3" else (6.4, 4.4), layout="constrained")
     FigureCanvasAgg(figure)
     {"fig2a": _draw_fig2a, "fig2b": _draw_fig2b, "fig3": _draw_fig3}[name](figure, found)
-    paths = out / f"{name}.png", out / f"{name}.pdf"
-    for path in paths:
-        figure.savefig(path, dpi=150)
-    return paths
+    return figure
 
 
 def _lines(axes, found: list[Row], styles: Sequence[tuple[str, str, str]]) -> None:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import re
 from importlib.metadata import version
 from pathlib import Path
@@ -16,6 +15,7 @@ from safetensors.numpy import save as to_bytes
 
 from pacoh.errors import PacohError
 from pacoh.types import Key
+from pacoh.writing import unfinished, write_whole
 
 Fingerprint = dict[str, str]
 
@@ -50,12 +50,8 @@ def write(path: Path, made_by: Fingerprint, progress: Progress) -> None:
     arrays = {name: _array(leaf) for name, leaf in leaves.items()}
     arrays |= {"curve": progress.curve, "skipped": progress.skipped}
     header = {"fingerprint": made_by, "done": progress.done, "generators": generators}
-    part = _part(path)
-    with part.open("wb") as file:
-        file.write(to_bytes({name: np.ascontiguousarray(a) for name, a in arrays.items()}, {"run": json.dumps(header)}))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
+    content = to_bytes({name: np.ascontiguousarray(a) for name, a in arrays.items()}, {"run": json.dumps(header)})
+    write_whole(path, content)
 
 
 def read(path: Path, made_by: Fingerprint, like: Any) -> Progress | None:
@@ -85,12 +81,8 @@ def read(path: Path, made_by: Fingerprint, like: Any) -> Progress | None:
 
 def remove(path: Path) -> None:
     """Deletes a checkpoint that has served."""
-    for file in (path, _part(path)):
+    for file in (path, unfinished(path)):
         file.unlink(missing_ok=True)
-
-
-def _part(path: Path) -> Path:
-    return path.with_name(path.name + ".part")
 
 
 def _hash(*parts: bytes) -> str:

@@ -94,6 +94,16 @@ def fit_lanes(
     return _models(learners, trained.state, tasks, keys), trained
 
 
+def fit_each(
+    learners: list[Any], tasks: Dataset, keys: Key, budget: Budget | None = None
+) -> tuple[Any, Trained | None]:
+    """A model a lane as one module: learners of one structure train together; those without training go one by one."""
+    if isinstance(learners[0], AbstractTrainedLearner):
+        return fit_lanes(lanes(learners), tasks, keys, budget)
+    each = zip(learners, apart(tasks, len(learners)), keys, strict=True)
+    return lanes([learner.fit(stack, key) for learner, stack, key in each]), None
+
+
 @eqx.filter_jit
 def _models(learners: AbstractTrainedLearner, states: Any, tasks: Dataset, keys: Key) -> Any:
     def lane(learner, state, stack, key):
@@ -109,3 +119,8 @@ def _map_arrays(change: Callable[[jax.Array], jax.Array], tree: Any) -> Any:
 def lanes(items: list[Any]) -> Any:
     """Modules of one structure as one module with a leading axis."""
     return jax.tree.map(lambda *leaves: jnp.stack(leaves) if eqx.is_array(leaves[0]) else leaves[0], *items)
+
+
+def apart(stacked: Any, count: int) -> list[Any]:
+    """The lanes of a module, each as a module of its own: what `lanes` put together."""
+    return [_map_arrays(lambda leaf, i=i: leaf[i], stacked) for i in range(count)]

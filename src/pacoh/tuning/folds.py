@@ -1,6 +1,6 @@
 """What a setting is judged on: tasks to train on and tasks to validate with, several folds as one stack."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import equinox as eqx
@@ -51,7 +51,8 @@ def environment_folds(environment: AbstractEnvironment, draws: Sequence[int]) ->
     pairs = []
     for number in draws:
         draw = environment.draw(number)
-        pairs += _left_out(draw.train, 5, 0.5, number) if draw.valid is None else [(draw.train, draw.valid)]
+        half = left_out(draw.train, 5, lambda some: some.split(0.5), number) if draw.valid is None else []
+        pairs += half if draw.valid is None else [(draw.train, draw.valid)]
     return folds(pairs)
 
 
@@ -60,11 +61,11 @@ def leave_out_folds(tasks: Tasks, count: int, context: float, seed: int) -> Fold
 
     Every fold leaves out the same number of tasks, so that all train in one stack.
     """
-    return folds(_left_out(tasks, count, context, seed))
+    return folds(left_out(tasks, count, lambda some: some.split(context), seed))
 
 
-def _left_out(tasks: Tasks, count: int, context: float, seed: int) -> list[tuple[Tasks, Split]]:
-    """Tasks to train on and tasks left out, for each fold."""
+def left_out(tasks: Tasks, count: int, divide: Callable[[Tasks], Split], seed: int) -> list[tuple[Tasks, Split]]:
+    """Tasks to train on and tasks left out, shuffled and divided into context and query, for each fold."""
     n = len(tasks)
     out = max(1, n // count)
     if n < 3:
@@ -74,7 +75,7 @@ def _left_out(tasks: Tasks, count: int, context: float, seed: int) -> list[tuple
     made = []
     for start in range(0, min(count, n // out) * out, out):
         left = order[start : start + out]
-        made.append((_select(tasks, np.setdiff1d(order, left)), _select(tasks, left, random).split(context)))
+        made.append((_select(tasks, np.setdiff1d(order, left)), divide(_select(tasks, left, random))))
     return made
 
 

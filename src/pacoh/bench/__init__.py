@@ -1,0 +1,1 @@
+"""Benchmarks: experiments as data, run cell by cell, resumed, and reported beside published numbers."""

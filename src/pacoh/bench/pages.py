@@ -1,0 +1,133 @@
+"""Blocks of a page, and the two ways to show them: HTML that needs nothing else, and Markdown."""
+
+import base64
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading of a level."""
+
+    level: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Items:
+    """A list."""
+
+    texts: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table: groups of columns, and lines of (text, whether it is bold)."""
+
+    header: Sequence[tuple[str, Sequence[str]]]
+    lines: Sequence[Sequence[tuple[str, bool]]]
+
+
+@dataclass(frozen=True)
+class Image:
+    """A figure; Markdown finds it as figures/NAME.svg."""
+
+    name: str
+    caption: str
+    svg: bytes
+
+
+@dataclass(frozen=True)
+class Code:
+    """Commands."""
+
+    text: str
+
+
+Block = Heading | Text | Items | Grid | Image | Code
+
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 13px; }
+th, td { padding: .2rem .6rem; border-bottom: 1px solid #ddd; text-align: left; white-space: nowrap; }
+thead th { border-bottom: 1px solid #888; vertical-align: bottom; }
+tbody td:first-child { position: sticky; left: 0; background: #fff; }
+figure { margin: 1.5rem 0; } figure img { max-width: 100%; } figcaption { color: #555; font-size: 13px; }
+pre { background: #f4f4f4; padding: .8rem; overflow-x: auto; }
+"""
+
+
+def to_html(title: str, blocks: Iterable[Block]) -> str:
+    """One page with everything in it."""
+    body = "\n".join(_html(block) for block in blocks)
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
+    return (
+        f'<!doctype html>\n<html lang="en"><head>{head}<style>{_STYLE}</style></head>\n<body>\n{body}\n</body></html>\n'
+    )
+
+
+def _html(block: Block) -> str:
+    match block:
+        case Heading(level, text):
+            return f"<h{level}>{escape(text)}</h{level}>"
+        case Text(text):
+            return f"<p>{escape(text)}</p>"
+        case Items(texts):
+            return "<ul>" + "".join(f"<li>{escape(text)}</li>" for text in texts) + "</ul>"
+        case Code(text):
+            return f"<pre>{escape(text)}</pre>"
+        case Image(_, caption, svg):
+            data = base64.b64encode(svg).decode()
+            image = f'<img alt="{escape(caption)}" src="data:image/svg+xml;base64,{data}">'
+            return f"<figure>{image}<figcaption>{escape(caption)}</figcaption></figure>"
+        case Grid(header, lines):
+            return f'<div class="wide"><table>{_head(header)}<tbody>{"".join(map(_line, lines))}</tbody></table></div>'
+
+
+def _head(header: Sequence[tuple[str, Sequence[str]]]) -> str:
+    names = "".join(f"<th>{escape(name)}</th>" for _, group in header for name in group)
+    if not any(title for title, _ in header):
+        return f"<thead><tr>{names}</tr></thead>"
+    groups = "".join(f'<th colspan="{len(group)}">{escape(title)}</th>' for title, group in header)
+    return f"<thead><tr>{groups}</tr><tr>{names}</tr></thead>"
+
+
+def _line(line: Sequence[tuple[str, bool]]) -> str:
+    cells = (f"<td><b>{escape(text)}</b></td>" if bold else f"<td>{escape(text)}</td>" for text, bold in line)
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def to_markdown(blocks: Iterable[Block]) -> str:
+    """The same as text; a group of columns is named in each of its columns."""
+    return "\n\n".join(map(_markdown, blocks)) + "\n"
+
+
+def _markdown(block: Block) -> str:
+    match block:
+        case Heading(level, text):
+            return "#" * level + f" {text}"
+        case Text(text):
+            return text
+        case Items(texts):
+            return "\n".join(f"- {text}" for text in texts)
+        case Code(text):
+            return f"```\n{text}\n```"
+        case Image(name, caption, _):
+            return f"![{caption}](figures/{name}.svg)\n\n*{caption}*"
+        case Grid(header, lines):
+            names = [f"{title} {name}".strip() for title, group in header for name in group]
+            rows = [[f"**{text}**" if bold and text else text for text, bold in line] for line in lines]
+            return "\n".join(_row(row) for row in [names, ["---"] * len(names), *rows])
+
+
+def _row(texts: Sequence[str]) -> str:
+    return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"

@@ -1,0 +1,202 @@
+"""Settings chosen on validation tasks with Optuna: the same budget for every method, trials in a database.
+
+A batch of settings trains in one `vmap`. Several machines may share one database: each adds trials until there are
+enough, so that each may add one batch too many. Test tasks are never looked at.
+"""
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from pacoh import __version__, registry
+from pacoh.bench.spec import Column, Experiment, Row
+from pacoh.environments.base import AbstractEnvironment
+from pacoh.errors import PacohError
+from pacoh.learners.base import AbstractMetaLearner
+from pacoh.reading import Split, Tasks
+from pacoh.tuning.folds import Fold, folds, left_out
+from pacoh.tuning.search import Effort, Range, search
+from pacoh.tuning.space import SPACES, merged, space
+from pacoh.writing import write_whole
+
+FOLDS = 5
+"""Folds where tasks are left out because there are none to validate with."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """The budget of every method: settings tried, validation tasks at most; the draw, and where trials are kept."""
+
+    settings: int = 32
+    tasks: int = 50
+    draw: int = 29
+    storage: str | None = None
+    at_once: int | None = None
+    command: str = ""
+
+    def pairs(self, experiment: Experiment) -> Iterator[tuple[Column, Row]]:
+        """What there is to tune: every method with a space, in every environment where it has a cell."""
+        cells, seen = {(cell.row, cell.column) for cell in experiment.cells()}, set()
+        for column in experiment.columns:
+            for row in experiment.rows:
+                place = (column.key, row.name)
+                if row.name in SPACES and not row.varied and (row.key, column.key) in cells and place not in seen:
+                    seen.add(place)
+                    yield column, row
+
+    def batch(self) -> int:
+        """Settings that train together."""
+        return self.at_once or (4 if jax.default_backend() == "cpu" else 16)
+
+
+def without_password(text: str) -> str:
+    """A command or message that may be shown: the password in a database's address is left out."""
+    return re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1:...@", text)
+
+
+def _optuna() -> Any:
+    try:
+        import optuna  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        raise PacohError('Tuning needs Optuna: pip install "pacoh[bench]".') from None
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna
+
+
+def judged_on(environment: AbstractEnvironment, asked: Search, shots: int | None) -> tuple[Fold, str]:
+    """Meta-train tasks and the tasks that judge: validation tasks, or meta-train tasks left out in turn."""
+    draw = environment.draw(asked.draw)
+    if draw.valid is not None:
+        context, query = (_first(part, asked.tasks) for part in (draw.valid.context, draw.valid.query))
+        return folds([(draw.train, Split(context, query))]), f"{len(context)} validation tasks"
+
+    def divide(some: Tasks) -> Split:
+        return some.split(0.5) if shots is None else some.shots(shots)
+
+    pairs = left_out(draw.train, FOLDS, divide, asked.draw)
+    return folds(
+        pairs
+    ), f"{sum(len(valid.context) for _, valid in pairs)} left-out meta-train tasks, {len(pairs)} folds"
+
+
+def _first(tasks: Tasks, count: int) -> Tasks:
+    return replace(tasks, names=tasks.names[:count], x=tasks.x[:count], y=tasks.y[:count])
+
+
+def choose(
+    asked: Search, column: Column, row: Row, out: Path, tell: Callable[[int, int, float], None] | None = None
+) -> dict[str, Any]:
+    """Tries settings until the study has as many as asked for, and writes the best with its score to a file.
+
+    Higher scores are better: log-likelihood, or for learners of points minus the RMSE (of classes: those wrong).
+    """
+    optuna, free = _optuna(), space(row.name, row.settings)
+    out.mkdir(parents=True, exist_ok=True)
+    environment = registry.environment(column.name, **column.settings)
+    shots = column.settings.get("shots", 2) if column.targets == "classes" else None
+    fold, judges = judged_on(environment, asked, shots)
+    study = _study(optuna, asked, column, row, out)
+    make = _maker(fold, row, column, environment, asked)
+    while (tried := len(_finished(study))) < asked.settings:
+        count = min(asked.batch(), asked.settings - tried)
+        trials = [] if tried else [None]
+        trials += [study.ask(_distributions(optuna, free)) for _ in range(count - len(trials))]
+        settings = [{} if trial is None else _rounded(trial.params) for trial in trials]
+        filled = (settings * asked.batch())[: asked.batch()]  # the last batch is filled up: nothing compiles
+        report = search(make, filled, fold, 0, Effort(asked.batch() * len(fold.y_scale)))
+        for trial, score in zip(trials, report.score[: len(trials)], strict=True):
+            _told(optuna, study, trial, float(score))
+        if tell is not None:
+            tell(len(_finished(study)), asked.settings, study.best_value)
+    return _written(asked, study, column, row, out, judges)
+
+
+def _study(optuna: Any, asked: Search, column: Column, row: Row, out: Path) -> Any:
+    storage = asked.storage or f"sqlite:///{(out / 'trials.db').resolve()}"
+    said = json.dumps([column.settings, row.settings, asked.draw, asked.tasks], sort_keys=True)
+    name = f"{column.key}/{row.name} {said}"
+    study = _opened(
+        lambda: optuna.create_study(storage=storage, study_name=name, direction="maximize", load_if_exists=True)
+    )
+    seed = len(study.trials) if asked.storage is None else None  # who shares a database must not ask the same
+    study.sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=16, constant_liar=True)
+    return study
+
+
+def _opened(create: Callable[[], Any], tries: int = 5) -> Any:
+    """The study, tried again where another process makes the database's tables at the same moment."""
+    try:
+        return create()
+    except Exception as error:
+        if tries > 1:
+            time.sleep(1.0)
+            return _opened(create, tries - 1)
+        said = without_password(str(error).split("\n")[0])
+        raise PacohError(f"The trials could not be kept: {said}. Give another --storage.") from error
+
+
+def _finished(study: Any) -> list[Any]:
+    return [trial for trial in study.get_trials(deepcopy=False) if trial.state.is_finished()]
+
+
+def _distributions(optuna: Any, free: dict[str, Range]) -> dict[str, Any]:
+    kind = optuna.distributions.FloatDistribution
+    return {name: kind(axis.low, axis.high, log=axis.log) for name, axis in free.items()}
+
+
+def _rounded(params: dict[str, float]) -> dict[str, float]:
+    return {name: float(f"{value:.4g}") for name, value in params.items()}
+
+
+def _told(optuna: Any, study: Any, trial: Any, score: float) -> None:
+    """A score to the database; the default is a trial without parameters."""
+    fine = bool(np.isfinite(score))
+    if trial is not None:
+        state = optuna.trial.TrialState.COMPLETE if fine else optuna.trial.TrialState.FAIL
+        study.tell(trial, score if fine else None, state=state)
+        return
+    value = score if fine else -1e300
+    study.add_trial(optuna.trial.create_trial(value=value, user_attrs={"default": True}))
+
+
+def _maker(
+    fold: Fold, row: Row, column: Column, environment: AbstractEnvironment, asked: Search
+) -> Callable[..., AbstractMetaLearner]:
+    n, _, d = fold.train.x.shape[1:]
+    labels = environment.draw(asked.draw).train.classes if column.targets == "classes" else None
+    shape = registry.Shape(n, float(fold.train.mask.sum(-1).mean()), d, None if labels is None else len(labels))
+    return lambda **chosen: registry.learner(row.name, shape, **merged(row.settings, chosen))
+
+
+def _by(row: Row, column: Column) -> str:
+    if registry.METHODS[row.name].distributional:
+        return "mean validation log-likelihood"
+    return "minus the share of wrong classes" if column.targets == "classes" else "minus the mean validation RMSE"
+
+
+def _written(asked: Search, study: Any, column: Column, row: Row, out: Path, judges: str) -> dict[str, Any]:
+    default = [trial.value for trial in _finished(study) if trial.user_attrs.get("default")]
+    record = {
+        "cell": f"{column.key}/{row.name}",
+        "settings": _rounded(study.best_params),
+        "fixed": row.settings,
+        "by": _by(row, column),
+        "score": study.best_value,
+        "default_score": default[0] if default else None,
+        "settings_tried": len(_finished(study)),
+        "judged_on": judges,
+        "draw": asked.draw,
+        "command": without_password(asked.command),
+        "pacoh": __version__,
+        "device": jax.devices()[0].device_kind,
+    }
+    name = f"{column.key}.{row.name}.chosen.json".replace("/", "_")
+    write_whole(out / name, (json.dumps(record, indent=1) + "\n").encode())
+    return record
