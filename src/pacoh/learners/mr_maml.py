@@ -77,7 +77,7 @@ class MRMAMLWeights(AbstractMRMAML):
     net: Coder = Coder()
     loss: AbstractLoss = Squared()
     inner: Inner = eqx.field(default_factory=Inner)
-    beta: Float[Array, ""] = eqx.field(converter=lambda beta: jnp.asarray(beta, float), default=1e-5)
+    beta: Float[Array, ""] = eqx.field(converter=lambda beta: jnp.asarray(beta, float), default=1e-6)
     share: float = eqx.field(static=True, default=0.5)
     weights: DiagonalGaussian = eqx.field(default_factory=DiagonalGaussian)
 
