@@ -89,6 +89,20 @@ def test_a_setting_that_cannot_learn_loses_and_the_record_says_what_was_tried():
     assert record["score"] == pytest.approx(report.score[1])
 
 
+def test_points_are_judged_by_their_error_and_have_no_log_likelihood():
+    fold = environment_folds(Sinusoid(n=4, tests=1, valids=3, query=20), [0])
+
+    def make(rate):
+        return registry.learner("reptile", registry.Shape(4, 5, 1), rate=rate, steps=100, layers=1, width=8)
+
+    report = search(make, [{"rate": 1e-8}, {"rate": 0.02}], fold)
+    assert report.log_likelihood is None
+    assert report.best == {"rate": 0.02}
+    record = report.record()
+    assert record["by"] == "minus the mean validation RMSE"
+    assert record["score"] == pytest.approx(-record["rmse"])
+
+
 def test_lanes_score_as_one_model_does_alone():
     from pacoh.api import Model
     from pacoh.data import Standardizer
@@ -100,7 +114,7 @@ def test_lanes_score_as_one_model_does_alone():
     fold = environment_folds(environment, [0])
     learner = registry.learner("pacoh-gp-map", registry.Shape(4, 5, 1), steps=10, layers=1, width=8)
     meta = learner.fit(jax.tree.map(lambda leaf: leaf[0], fold.train), jax.random.key(0))
-    density, error = np.asarray(score_lanes(lanes([meta]), fold, jnp.stack([jax.random.key(0)])))[:, 0]
+    (density,), (error,) = score_lanes(lanes([meta]), fold, jnp.stack([jax.random.key(0)]))
     alone = Model(meta, Standardizer.fit(draw.train.pairs()), {}).evaluate(draw.valid)
     assert error == pytest.approx(alone["rmse"], rel=1e-4)
     assert density == pytest.approx(alone["log_likelihood"], abs=1e-3)

@@ -25,6 +25,6 @@ def told(record: dict[str, Any]) -> str:
     chosen = ", ".join(f"{name} {value:.4g}" for name, value in record["chosen"].items()) or "the default"
     score, default = text(record["score"]), text(record["default_score"])
     return (
-        f"{chosen} (log-likelihood {score} on {record['on']}, the default's {default}; "
+        f"{chosen} ({record['by']} {score} on {record['on']}, the default's {default}; "
         f"{record['settings_tried']} settings tried)"
     )

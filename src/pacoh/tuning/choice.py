@@ -53,7 +53,7 @@ Make = Callable[..., AbstractMetaLearner]  # from (tasks, mean points a task, in
 
 
 def choose(method: str, make: Make, fixed: dict[str, Any], tasks: Tasks, tune: Tune, seed: int) -> Choice:
-    """The setting with the best mean validation log-likelihood: the default's own, or better.
+    """The setting with the best mean validation log-likelihood (of points the least RMSE): the default's, or better.
 
     A guard is left out of the search: it is there for tasks of another kind, and would hide a poor setting.
     """

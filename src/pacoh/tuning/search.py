@@ -13,6 +13,7 @@ from jaxtyping import Array
 
 from pacoh.inference.base import Budget
 from pacoh.learners.base import AbstractTrainedLearner, fit_lanes, lanes
+from pacoh.learners.episodic import mean_over
 from pacoh.predictive import AbstractDistribution
 from pacoh.tuning.folds import Fold
 from pacoh.types import Key
@@ -35,17 +36,20 @@ class Range:
 
 @dataclass(frozen=True)
 class Report:
-    """What was tried and how it scored: arrays (settings, folds), higher `score` is better."""
+    """What was tried and how it scored: arrays (settings, folds), higher `score` is better.
+
+    A method that predicts points has no log-likelihood, and is judged by its error.
+    """
 
     settings: list[dict[str, float]]
-    log_likelihood: np.ndarray
+    log_likelihood: np.ndarray | None
     rmse: np.ndarray
     seconds: float
 
     @property
     def score(self) -> np.ndarray:
-        """The mean validation log-likelihood of each setting; -inf where a fold gave no number."""
-        mean = self.log_likelihood.mean(1)
+        """The mean validation log-likelihood of each setting, or minus its RMSE; -inf where a fold gave no number."""
+        mean = (-self.rmse if self.log_likelihood is None else self.log_likelihood).mean(1)
         return np.where(np.isfinite(mean), mean, -np.inf)
 
     @property
@@ -58,7 +62,7 @@ class Report:
         index = int(np.argmax(self.score))
         return {
             "chosen": self.best,
-            "by": "mean validation log-likelihood",
+            "by": "minus the mean validation RMSE" if self.log_likelihood is None else "mean validation log-likelihood",
             "score": float(self.score[index]),
             "rmse": float(self.rmse[index].mean()),
             "settings_tried": len(self.settings),
@@ -109,28 +113,30 @@ def search(
     repeats = np.tile(np.arange(count), batch)
     stacked = jax.tree.map(lambda leaf: leaf[repeats], fold)
     keys = jax.random.split(jax.random.key(seed), count)[repeats]
-    scores, tried = np.zeros((2, 0, count)), 0
-    while tried < len(settings):
+    likelihoods, errors, tried = [], [], 0
+    while True:
         batch_began = time.monotonic()
         some = [*settings[tried : tried + batch], *settings][:batch]  # the last batch is filled up: nothing compiles
         learners = lanes([make(**setting) for setting in some for _ in range(count)])
         models, _ = fit_lanes(learners, stacked.train, keys, Budget(chunk=10**6))
-        found = np.asarray(score_lanes(models, stacked, keys, effort.score_at_once)).reshape(2, batch, count)
-        scores = np.concatenate([scores, found], 1)[:, : len(settings)]
-        tried = scores.shape[1]
+        log_likelihood, rmse = score_lanes(models, stacked, keys, effort.score_at_once)
+        errors.extend(np.asarray(rmse).reshape(batch, count))
+        likelihoods.extend([] if log_likelihood is None else np.asarray(log_likelihood).reshape(batch, count))
+        tried = min(tried + batch, len(settings))
         now = time.monotonic()
+        known = np.array(likelihoods[:tried]) if likelihoods else None
+        report = Report(list(settings[:tried]), known, np.array(errors[:tried]), now - began)
         if effort.progress is not None:
-            effort.progress(tried, len(settings), float(Report([], scores[0], scores[1], 0.0).score.max()))
+            effort.progress(tried, len(settings), float(report.score.max()))
         expected = now - batch_began if tried > batch else 0.0
-        if effort.seconds is not None and now - began + expected > effort.seconds:
-            break
-    log_likelihood, rmse = scores
-    return Report(list(settings[:tried]), log_likelihood, rmse, time.monotonic() - began)
+        late = effort.seconds is not None and now - began + expected > effort.seconds
+        if tried == len(settings) or late:
+            return report
 
 
 @eqx.filter_jit
-def score_lanes(models: Any, fold: Fold, keys: Key, at_once: int = 8) -> Array:
-    """Validation log-likelihood and RMSE of each lane in original units, `at_once` lanes a time to bound memory."""
+def score_lanes(models: Any, fold: Fold, keys: Key, at_once: int = 8) -> tuple[Array | None, Array]:
+    """Validation log-likelihood (None of points) and RMSE of each lane in original units, `at_once` lanes a time."""
     dynamic, static = eqx.partition(models, eqx.is_array)
 
     def lane(args):
@@ -140,12 +146,13 @@ def score_lanes(models: Any, fold: Fold, keys: Key, at_once: int = 8) -> Array:
 
         def task(context, query, key):
             predictive = model.adapt(context, key)(query.x)
-            squared = jnp.where(query.mask, (predictive.mean - query.y) ** 2, 0.0)
-            count = jnp.maximum(query.mask.sum(), 1)
-            log_prob = predictive.log_prob(query.y) if isinstance(predictive, AbstractDistribution) else -squared
-            return jnp.where(query.mask, log_prob, 0.0).sum() / count, jnp.sqrt(squared.sum() / count)
+            error = jnp.sqrt(mean_over(query.mask, (predictive.mean - query.y) ** 2))
+            if not isinstance(predictive, AbstractDistribution):
+                return None, error
+            return mean_over(query.mask, predictive.log_prob(query.y)), error
 
         density, error = jax.vmap(task)(one.valid.context, one.valid.query, jax.random.split(key, tasks))
-        return jnp.stack([density.mean() - jnp.log(one.y_scale), error.mean() * one.y_scale])
+        known = None if density is None else density.mean() - jnp.log(one.y_scale)
+        return known, error.mean() * one.y_scale
 
-    return jax.lax.map(lane, (dynamic, fold, keys), batch_size=at_once).T
+    return jax.lax.map(lane, (dynamic, fold, keys), batch_size=at_once)
