@@ -49,7 +49,7 @@ SPACES: dict[str, dict[str, Range]] = {
     "fo-maml": _MAML,
     "reptile": _MAML,
     "mr-maml-w": {**_MR_MAML, "beta": Range(1e-7, 1e-5), "spread": Range(0.02, 0.2)},
-    "mr-maml-a": {**_MR_MAML, "beta": Range(1e-5, 1e-1)},
+    "mr-maml-a": {**_MR_MAML, "beta": Range(1e-6, 1e-2)},
     "bmaml": _BMAML,
     "np": _NP,
     "cnp": _NP,
