@@ -17,16 +17,22 @@ import numpy as np
 from pacoh import api, metrics, registry
 from pacoh.data import Standardizer, bucket, stack
 from pacoh.learners.base import AbstractTrainedLearner, fit_lanes, lanes
+from pacoh.predictive import AbstractDistribution
 from pacoh.reading import Split
 
+OF_DISTRIBUTIONS = ("log_likelihood", "calibration_error", "calibration_error_rms", "coverage_90")  # points have none
 
-def scores(predictive, split: Split) -> dict[str, float]:
+
+def scores(predictive, split: Split) -> dict[str, float | None]:
     size = bucket(max(split.query.sizes))
     y = np.stack([np.pad(y, (0, size - len(y))) for y in split.query.y])
     mask = np.arange(size) < np.array(split.query.sizes)[:, None]
+    rmse = metrics.rmse(predictive, y, mask)
+    if not isinstance(predictive, AbstractDistribution):
+        return {"rmse": rmse} | dict.fromkeys(OF_DISTRIBUTIONS)
     rms = metrics.calibration_error(predictive, y, mask, form="root-mean-square")
     return {
-        "rmse": metrics.rmse(predictive, y, mask),
+        "rmse": rmse,
         "log_likelihood": metrics.log_likelihood(predictive, y, mask),
         "calibration_error": metrics.calibration_error(predictive, y, mask),
         "calibration_error_rms": rms,
@@ -77,13 +83,18 @@ def line(result: dict, name: str) -> str:
     def mean(name: str) -> float:
         return float(np.mean([row["ours"][name] for row in rows]))
 
-    calibration = mean("calibration_error")
-    best = np.mean([r["oracle"]["calibration_error"] for r in rows])
     job = result["job"]
     setting = json.dumps(job.get("settings", {}) | job.get("sizes", {}))
-    return (
+    errors = (
         f"{name:6} {job['environment']:9} {job['method']:14} {setting:45} "
-        f"rmse {mean('rmse'):.4f} ratio {np.mean(ratio):.3f} +- {np.std(ratio):.3f} ll {mean('log_likelihood'):.3f} "
+        f"rmse {mean('rmse'):.4f} ratio {np.mean(ratio):.3f} +- {np.std(ratio):.3f}"
+    )
+    if rows[0]["ours"]["log_likelihood"] is None:
+        return f"{errors}, points, {result['seconds']:.0f} s"
+    calibration = mean("calibration_error")
+    best = np.mean([r["oracle"]["calibration_error"] for r in rows])
+    return (
+        f"{errors} ll {mean('log_likelihood'):.3f} "
         f"cal {calibration:.4f} = {calibration / best:.3f} x oracle, "
         f"rms {mean('calibration_error_rms'):.4f}, {result['seconds']:.0f} s"
     )
