@@ -116,7 +116,7 @@ def neural_processes(steps: int, tasks: int = 20_000) -> list[dict]:
     show("marginal", lambda size: float(np.mean(_log_normal(y[:, size:], 1 + NOISE**2))))
     for method in ("np", "cnp", "anp"):
         made = registry.learner(
-            method, registry.Shape(tasks, 40, 1), steps=steps, rate=1e-3, batch=16, layers=3, width=64, decay=0.0
+            method, registry.Shape(tasks, 40, 1), steps=steps, rate=1e-3, batch=8, layers=3, width=64, decay=0.0
         )
         began = time.process_time()
         model = made.fit(train, jax.random.key(0))
