@@ -4,7 +4,8 @@
 
 A job: {"name", "environments": [{"name", "sizes": {}}], "method", "draws": [], "count", "rounds", "fixed": {},
 "space": {"rate": [a, b]}}. The first round spreads settings over the space; each next one moves the best ones about. A
-setting's score is its mean validation log-likelihood below the Bayes-optimal predictor's, over environments and draws.
+setting's score is its mean validation log-likelihood below the Bayes-optimal predictor's, over environments and draws;
+for methods that predict points its error above that predictor's. "space": "tuning" takes the space of `--tune`.
 """
 
 import time
@@ -17,6 +18,7 @@ from pacoh import registry
 from pacoh.api import fit_oracle
 from pacoh.tuning.folds import environment_folds
 from pacoh.tuning.search import Effort, Range, draw_settings, search
+from pacoh.tuning.space import SPACES
 
 
 class Place:
@@ -33,9 +35,15 @@ class Place:
     def scores(self, job: dict, settings: list[dict]) -> tuple[np.ndarray, np.ndarray]:
         n, m, d = self.fold.train.x.shape[1:]
         learner = sweep.make(job["method"], registry.Shape(n, m, d), job.get("fixed", {}))
-        report = search(learner, settings, self.fold, effort=Effort(10**6, score_at_once=job.get("score_at_once", 64)))
-        lost = np.where(np.isfinite(report.log_likelihood), self.log_likelihood - report.log_likelihood, 99.0)
-        return lost, report.rmse / self.rmse
+        report = search(
+            learner,
+            settings,
+            self.fold,
+            effort=Effort(job.get("at_once", 10**6), score_at_once=job.get("score_at_once", 64)),
+        )
+        ratio = report.rmse / self.rmse
+        lost = ratio - 1 if report.log_likelihood is None else self.log_likelihood - report.log_likelihood
+        return np.where(np.isfinite(lost), lost, 99.0), ratio
 
 
 def moved(rows: list[dict], space: dict[str, Range], count: int, width: float, seed: int) -> list[dict]:
@@ -58,7 +66,8 @@ def moved(rows: list[dict], space: dict[str, Range], count: int, width: float, s
 def run(job: dict) -> dict:
     began = time.time()
     places = [Place(environment, job["draws"]) for environment in job["environments"]]
-    space = {name: Range(*ends) for name, ends in job["space"].items()}
+    given = job["space"]
+    space = SPACES[job["method"]] if given == "tuning" else {name: Range(*ends) for name, ends in given.items()}
     rows: list[dict] = []
     for turn in range(job.get("rounds", 3)):
         seed = job.get("seed", 0) + turn

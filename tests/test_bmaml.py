@@ -52,7 +52,7 @@ def test_the_gradient_pulls_the_chaser_to_a_leader_that_stands_still():
         context, _ = split(task, made.share, KEY)
         chaser, pull_back = jax.vjp(lambda theta: made.moved(theta, context, 2), theta)
         leader = made.moved(chaser, task, made.chase)
-        expected = pull_back(jax.tree.map(lambda a, b: -2 * (a - b), chaser, leader))[0]
+        expected = pull_back(jax.tree.map(lambda a, b: -(a - b) / made.inner.rate, chaser, leader))[0]
         found = jax.grad(made.value)(theta, task, KEY)
         np.testing.assert_allclose(ravel_pytree(found)[0], ravel_pytree(expected)[0], rtol=1e-8, atol=1e-10)
         flat, back = ravel_pytree(theta)
@@ -60,7 +60,7 @@ def test_the_gradient_pulls_the_chaser_to_a_leader_that_stands_still():
 
         def value(flat):
             gaps = jax.tree.map(lambda a, b: -((a - b) ** 2).sum(), made.moved(back(flat), context, 2), leader)
-            return sum(jax.tree.leaves(gaps))
+            return sum(jax.tree.leaves(gaps)) / (2 * made.inner.rate)
 
         slopes = jax.vmap(lambda e: (value(flat + e) - value(flat - e)) / 2e-6)(steps)
         np.testing.assert_allclose(ravel_pytree(found)[0][::5], slopes, rtol=1e-4, atol=1e-6)

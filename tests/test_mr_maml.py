@@ -49,7 +49,7 @@ def test_beta_times_the_divergence_is_paid_once_for_the_weights():
     theta = start(free)
     loc, sd = free.weights.place(theta["encoder"])
     standard = (jax.tree.map(jnp.zeros_like, loc), jax.tree.map(jnp.ones_like, loc))
-    values = [Episodes(made, TASKS, None)(theta, KEY) for made in (free, priced)]
+    values = [Episodes(made, TASKS, jnp.array(0.0), None)(theta, KEY) for made in (free, priced)]
     np.testing.assert_allclose(values[0] - values[1], 0.01 * gaussian_kl((loc, sd), standard), rtol=1e-4)
 
 

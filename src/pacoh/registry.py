@@ -119,7 +119,7 @@ METHODS: dict[str, Method] = {
         classes=True,
     ),
     "mr-maml-w": Method(
-        lambda shape, spread=0.1, **settings: mr_maml(
+        lambda shape, spread=0.07, **settings: mr_maml(
             shape, MRMAMLWeights, weights=DiagonalGaussian(spread), **settings
         ),
         "MAML with an information bottleneck on the weights",
@@ -182,7 +182,8 @@ ENVIRONMENTS: dict[str, Callable[..., AbstractEnvironment]] = {
 _LEAST = {"layers": 0, "warmup": 0}  # whole numbers; those below start at 1
 _LEAST |= dict.fromkeys(("steps", "batch", "width", "features", "particles", "samples", "predict", "draws", "thin"), 1)
 _LEAST |= dict.fromkeys(("hypotheses", "adapt_steps", "points"), 1) | {"waves": 0}
-_POSITIVE = ("rate", "temperature", "sd", "paper", "predict_beta", "adapt_rate", "spread", "noise")
+_POSITIVE = ("rate", "temperature", "sd", "paper", "predict_beta", "adapt_rate", "inner_rate", "spread", "noise")
+_PRICES = ("decay", "beta")
 
 
 def _check_setting(name: str, value: Any) -> None:
@@ -197,6 +198,8 @@ def _check_setting(name: str, value: Any) -> None:
         raise PacohError(f"The setting {name} is a whole number of {_LEAST[name]} or more; got {value!r}.")
     if name in _POSITIVE and not 0 < number < float("inf"):
         raise PacohError(f"The setting {name} is a positive number; got {value!r}.")
+    if name in _PRICES and not 0 <= number < float("inf"):
+        raise PacohError(f"The setting {name} is zero or a positive number; got {value!r}.")
 
 
 def _check_kind(method: str, shape: Shape) -> None:

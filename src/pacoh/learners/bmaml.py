@@ -21,12 +21,13 @@ from pacoh.types import Key, Params, Scalar
 
 
 class BMAML(AbstractRule):
-    """min sum_i sum_k |chaser_ik - [leader_ik]|^2 over K particles that start at theta, nothing flowing through [.].
+    """min (1/2 alpha) sum_i sum_k |chaser_ik - [leader_ik]|^2 over K particles that start at theta; [.] has no slope.
 
     The chaser is SVGD_steps(theta; context), the leader SVGD_chase(chaser; the whole task) [Yoon et al., algorithm 3].
     A Stein step is Theta + (alpha/m) phi(Theta), phi the Stein direction to the posterior of the m points it sees: a
-    rate a point, so that one rate serves tasks of all sizes. The weights' prior is N(0, sd^2) in their units, of the
-    log noise about where it starts; a particle holds its own noise. Without points particles stay where they are.
+    rate a point, so that one rate serves tasks of all sizes. The factor 1/(2 alpha) gives the loss the slope of a risk,
+    whatever the rate. The weights' prior is N(0, sd^2) in their units, of the log noise about where it starts; a
+    particle holds its own noise. Without points particles stay where they are.
     """
 
     net: AbstractNet = MLP()
@@ -34,7 +35,7 @@ class BMAML(AbstractRule):
     inner: Inner = eqx.field(default_factory=Inner)
     particles: int = eqx.field(static=True, default=5)
     chase: int = eqx.field(static=True, default=5)
-    sd: Float[Array, ""] = eqx.field(converter=lambda sd: jnp.asarray(sd, float), default=3.0)
+    sd: Float[Array, ""] = eqx.field(converter=lambda sd: jnp.asarray(sd, float), default=17.0)
     share: float = eqx.field(static=True, default=0.5)
 
     def __check_init__(self):
@@ -78,7 +79,7 @@ class BMAML(AbstractRule):
         chaser = self.moved(theta, context, self.inner.steps)
         leader = jax.lax.stop_gradient(self.moved(chaser, task, self.chase))
         gaps = jax.tree.map(lambda a, b: ((a - b) ** 2).sum(), chaser, leader)
-        return -sum(jax.tree.leaves(gaps), jnp.zeros(()))
+        return -sum(jax.tree.leaves(gaps), jnp.zeros(())) / (2 * self.inner.rate)
 
     def adapt(self, theta: Params, context: Dataset, key: Key) -> BNNPredictor:
         """The particles after Stein steps on the whole context, equally weighted."""

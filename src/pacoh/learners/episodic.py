@@ -9,7 +9,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, Float
 
 from pacoh.data import Dataset
 from pacoh.errors import PacohError
@@ -83,10 +83,14 @@ def mean_over(mask: Bool[Array, " m"], values: Array) -> Scalar:
 
 
 class Episodes(AbstractLogDensity):
-    """(1/n) sum_i value(theta, S_i) + shared(theta); a mini-batch of tasks gives it unbiased."""
+    """(1/n) sum_i value(theta, S_i) + shared(theta) - decay/2 |theta|^2; a mini-batch of tasks gives it unbiased.
+
+    The weights of |theta|^2 are counted in their units about their places (`Param`): one decay serves all layers.
+    """
 
     rule: AbstractRule
     tasks: Dataset
+    decay: Scalar
     batch: int | None = eqx.field(static=True)
 
     def minibatch(self, key: Key) -> "Episodes":
@@ -95,12 +99,15 @@ class Episodes(AbstractLogDensity):
         if self.batch is None or self.batch >= n:
             return self
         index = stratified(n, self.batch, key)
-        return Episodes(self.rule, jax.tree.map(lambda leaf: leaf[index], self.tasks), None)
+        return Episodes(self.rule, jax.tree.map(lambda leaf: leaf[index], self.tasks), self.decay, None)
 
     def __call__(self, phi: Params, key: Key) -> Scalar:
         """The mean over the tasks, with draws of its own for each."""
         keys = jax.random.split(key, len(self.tasks.mask))
-        return jax.vmap(self.rule.value, (None, 0, 0))(phi, self.tasks, keys).mean() + self.rule.shared(phi)
+        mean = jax.vmap(self.rule.value, (None, 0, 0))(phi, self.tasks, keys).mean()
+        specs = self.rule.specs(self.tasks.x.shape[-1])
+        squares = jax.tree.map(lambda p, w: (((w - p.loc) / p.unit) ** 2).sum(), specs, phi)
+        return mean + self.rule.shared(phi) - 0.5 * self.decay * sum(jax.tree.leaves(squares), jnp.zeros(()))
 
 
 class EpisodicModel(AbstractMetaModel):
@@ -115,15 +122,17 @@ class EpisodicModel(AbstractMetaModel):
 
 
 class Episodic(AbstractTrainedLearner):
-    """MAP on the episodes of a rule, `batch` tasks a step (None: all)."""
+    """MAP on the episodes of a rule, `batch` tasks a step (None: all); `decay` keeps few tasks from being memorised."""
 
     rule: AbstractRule
     inference: MAP = eqx.field(default_factory=MAP)
     batch: int | None = eqx.field(static=True, default=None)
+    decay: Float[Array, ""] = eqx.field(converter=lambda decay: jnp.asarray(decay, float), default=0.0)
 
     def problem(self, tasks: Dataset) -> Problem:
         """The engine on the episodes."""
-        return Problem(self.inference, Episodes(self.rule, tasks, self.batch), Start(self.rule, tasks.x.shape[-1]))
+        episodes = Episodes(self.rule, tasks, self.decay, self.batch)
+        return Problem(self.inference, episodes, Start(self.rule, tasks.x.shape[-1]))
 
     def model(self, state: Any, tasks: Dataset, key: Key) -> EpisodicModel:
         """The parameters at the end of training; nothing of the tasks is kept."""

@@ -95,20 +95,32 @@ class MAML(AbstractMAML):
 class Reptile(AbstractMAML):
     """theta <- theta + epsilon (theta' - theta), with (theta - theta')/alpha as the gradient that Adam is given.
 
-    [Nichol et al., algorithm 2 and section 3]. There is no split: the inner steps see all points of a task.
+    [Nichol et al., algorithm 2 and section 3]. No query is held back. Each inner step sees a mini-batch of its own, a
+    `share` of the task's points drawn anew: that steps on some points should help on others is learned from the
+    differences between mini-batches [section 5.1]. A task of one point has none and teaches nothing.
     """
 
     net: AbstractNet = MLP()
     loss: AbstractLoss = Squared()
     inner: Inner = eqx.field(default_factory=Inner)
+    share: float = eqx.field(static=True, default=0.5)
 
     def __check_init__(self):
+        check_share(self.share)
         check_count("inner_steps of Reptile", self.inner.steps, 1)
+
+    def walked(self, theta: Params, task: Dataset, key: Key) -> Params:
+        """theta' = U_k(...U_1(theta)), U_j a gradient step on the risk of the j-th mini-batch."""
+
+        def step(now, key):
+            part, _ = split(task, self.share, key)
+            return self.learned(now, part, 1), None
+
+        return jax.lax.scan(step, theta, jax.random.split(key, self.inner.steps))[0]
 
     def value(self, theta: Params, task: Dataset, key: Key) -> Scalar:
         """-[L(theta'; S)], with <theta, [(theta' - theta)/alpha]> as its slope: nothing flows through the brackets."""
-        del key
-        learned = jax.lax.stop_gradient(self.learned(theta, task, self.inner.steps))
+        learned = jax.lax.stop_gradient(self.walked(theta, task, key))
         pull = jax.tree.map(
             lambda old, new: (old * jax.lax.stop_gradient((new - old) / self.inner.rate)).sum(), theta, learned
         )

@@ -39,7 +39,10 @@ class AbstractComplexity(eqx.Module):
 
 
 class McAllester(AbstractComplexity):
-    """sqrt((D + ln(2 n m / delta)) / (2 (m - 1))) [Amit & Meir, theorem 2]: MLAP-M."""
+    """sqrt((D + ln(2 n m / delta)) / (2 (m - 1))) [Amit & Meir, theorem 2]: MLAP-M.
+
+    McAllester's bound of a task, ln(m / delta_i), at delta_i = delta / (2 n): half of delta is the environment's.
+    """
 
     delta: float = eqx.field(static=True, default=0.1)
 
@@ -53,8 +56,9 @@ class McAllester(AbstractComplexity):
 class Seeger(AbstractComplexity):
     """2 e + sqrt(2 e risk), e = (D + ln(4 n sqrt m / delta)) / m: MLAP-S.
 
-    kl^{-1}(risk | e) <= risk + 2 e + sqrt(2 e risk): Seeger's bound, solved for the risk. A risk below 0 (a density may
-    exceed 1) counts as 0 under the root.
+    kl^{-1}(risk | e) <= risk + 2 e + sqrt(2 e risk): Seeger's bound in Maurer's form, ln(2 sqrt m / delta_i), at the
+    same delta_i = delta / (2 n), solved for the risk. A risk below 0 (a density may exceed 1) counts as 0 under the
+    root.
     """
 
     delta: float = eqx.field(static=True, default=0.1)

@@ -77,7 +77,7 @@ class MRMAMLWeights(AbstractMRMAML):
     net: Coder = Coder()
     loss: AbstractLoss = Squared()
     inner: Inner = eqx.field(default_factory=Inner)
-    beta: Float[Array, ""] = eqx.field(converter=lambda beta: jnp.asarray(beta, float), default=1e-5)
+    beta: Float[Array, ""] = eqx.field(converter=lambda beta: jnp.asarray(beta, float), default=1e-6)
     share: float = eqx.field(static=True, default=0.5)
     weights: DiagonalGaussian = eqx.field(default_factory=DiagonalGaussian)
 
@@ -114,7 +114,7 @@ class MRMAMLActivations(AbstractMRMAML):
     net: Coder = Coder()
     loss: AbstractLoss = Squared()
     inner: Inner = eqx.field(default_factory=Inner)
-    beta: Float[Array, ""] = eqx.field(converter=lambda beta: jnp.asarray(beta, float), default=1e-3)
+    beta: Float[Array, ""] = eqx.field(converter=lambda beta: jnp.asarray(beta, float), default=1e-4)
     share: float = eqx.field(static=True, default=0.5)
     spread: float = eqx.field(static=True, default=0.1)  # about which the encoder's sds start
 

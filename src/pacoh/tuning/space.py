@@ -16,13 +16,25 @@ _SDS = {
 _GP = {"rate": Range(0.004, 0.036), **_SDS}
 
 _NN = {
-    "rate": Range(0.001, 0.009),
+    "rate": Range(0.001, 0.03),  # of numbers .003 is the default, of classes .01
     "spread": Range(0.07, 0.7),
     "sds.input": Range(2.5, 25.0),
     "sds.weight": Range(3.0, 30.0),
     "sds.bias": Range(0.4, 5.0),
     "sds.noise": Range(0.4, 4.0),
 }
+
+_MAML = {"rate": Range(0.0008, 0.008), "inner_rate": Range(0.004, 0.06), "decay": Range(1e-6, 1e-3)}
+_MR_MAML = {"rate": Range(0.0015, 0.015), "inner_rate": Range(0.005, 0.08), "decay": Range(1e-6, 1e-4)}
+_BMAML = {"rate": Range(0.0015, 0.015), "inner_rate": Range(0.005, 0.08), "sd": Range(6.0, 60.0)}
+_NP = {"rate": Range(0.001, 0.02), "decay": Range(3e-5, 1e-2)}
+_MLAP = {
+    "rate": Range(0.001, 0.01),
+    "spread": Range(0.03, 0.3),
+    "adapt_rate": Range(0.003, 0.03),
+    "wide": Range(20.0, 200000.0),
+}
+_MTGP = {"rate": Range(0.01, 0.1), "adapt_rate": Range(0.015, 0.15)}
 
 SPACES: dict[str, dict[str, Range]] = {
     "vanilla-gp": {"rate": Range(0.01, 0.2)},
@@ -36,6 +48,18 @@ SPACES: dict[str, dict[str, Range]] = {
     "pacoh-nn-svgd": _NN,
     "pacoh-nn-vi": {**_NN, "temperature": Range(0.002, 0.05)},
     "mll-gp": {"rate": Range(0.0005, 0.03)},
+    "maml": _MAML,
+    "fo-maml": _MAML,
+    "reptile": _MAML,
+    "mr-maml-w": {**_MR_MAML, "beta": Range(1e-7, 1e-5), "spread": Range(0.02, 0.2)},
+    "mr-maml-a": {**_MR_MAML, "beta": Range(1e-6, 1e-2)},
+    "bmaml": _BMAML,
+    "np": _NP,
+    "cnp": _NP,
+    "anp": _NP,
+    "mlap-m": _MLAP,
+    "mlap-s": _MLAP,
+    "mtgp": _MTGP,
 }
 """Continuous settings only, so that a batch of them trains in one `vmap`; `sds.noise` is the entry `noise` of `sds`."""
 
