@@ -6,7 +6,9 @@ A repeat is a draw of ten past tasks of 20 random points and one new function. A
 its regret in shares of the range, and the best so far. The table shows the rounds until the best is within 1 %, as
 median and quartiles; runs that never get there count as one round more than there were. `other` means that the past
 tasks are of another family: Hartmann-3 with its last input fixed for Branin, Hartmann-6 with its last three fixed for
-Hartmann-3, two Hartmann-3 side by side for Hartmann-6. All repeats of a method run in one `vmap`.
+Hartmann-3, two Hartmann-3 side by side for Hartmann-6. `gp` fits a Matern kernel to the new task by MAP, `weak`
+averages over its scales; neither knows a past task, and both begin with d + 1 random points. All repeats of a method
+run in one `vmap`.
 """
 
 import argparse
@@ -23,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from oracle_ratio import train
 
-from pacoh import api
+from pacoh import api, registry
 from pacoh.data import Dataset
 from pacoh.environments.base import Draw, named
 from pacoh.environments.optima import AbstractOptima, Branin, Hartmann3, Hartmann6, Objective
@@ -34,6 +36,7 @@ from pacoh.optimize.search import Effort, Known, Rule, from_box
 
 FAMILIES: dict[str, AbstractOptima] = {"branin": Branin(), "hartmann3": Hartmann3(), "hartmann6": Hartmann6()}
 ACQUISITIONS = {"ucb": UCB(), "ei": LogEI(), "ts": Thompson()}
+METHODS = ("random", "gp", "weak", "pacoh", "other")
 CLOSE = 0.01
 Values = Callable[[np.ndarray], np.ndarray]
 
@@ -77,8 +80,12 @@ def past(name: str, number: int, other: bool, sizes: tuple[int, int]) -> Draw:
 
 def models_of(method: str, name: str, asked: argparse.Namespace) -> list[api.Model]:
     """A model a repeat."""
+    d = len(FAMILIES[name].bounds)
+    if method == "weak":
+        return [untaught(d)] * asked.repeats
     if method == "gp":
-        return [untaught(len(FAMILIES[name].bounds))] * asked.repeats
+        made = registry.learner("vanilla-gp", registry.Shape(0, 0, d), kernel="matern52", noise=0.01)
+        return [api.Model(made.fit(None, None), untaught(d).units, {})] * asked.repeats  # type: ignore[arg-type]
     draws = [past(name, asked.first + i, method == "other", (asked.tasks, asked.points)) for i in range(asked.repeats)]
     settings = {"guard": True} | ({} if asked.steps is None else {"steps": asked.steps})
     return train({"method": asked.method, "settings": settings}, draws)
@@ -92,9 +99,12 @@ def suggest(metas: Any, known: Known, rule: Rule, space: Space, units: Any, keys
     return eqx.filter_vmap(one)(metas, known, *units, keys)
 
 
-def optimise(models: list[api.Model], objectives: list[Values], space: Space, rounds: int, rule: Rule) -> np.ndarray:
-    """Values (repeats, rounds)."""
+def optimise(
+    models: list[api.Model], objectives: list[Values], space: Space, rounds: int, rule: Rule, initial: int
+) -> np.ndarray:
+    """Values (repeats, rounds); the first `initial` points are random."""
     count, d = len(models), space.width
+    random = np.random.RandomState(30_000).uniform(size=(initial, count, d))
     metas = lanes([model.meta for model in models])
     x_loc, x_scale, y_loc, y_scale = (
         np.stack([np.asarray(getattr(model.units, part), float) for model in models])
@@ -110,7 +120,7 @@ def optimise(models: list[api.Model], objectives: list[Values], space: Space, ro
         known = Known(Dataset(jnp.asarray(x), jnp.asarray(y), mask), jnp.zeros_like(mask))
         keys = jax.random.split(jax.random.fold_in(jax.random.key(0), t), count)
         units = (jnp.asarray(x_loc), jnp.asarray(x_scale))
-        u[:, t] = np.asarray(suggest(metas, known, rule, space, units, keys))
+        u[:, t] = random[t] if t < initial else np.asarray(suggest(metas, known, rule, space, units, keys))
         values[:, t] = [f(u[i, t][None])[0] for i, f in enumerate(objectives)]
     return values
 
@@ -132,7 +142,8 @@ def regrets(method: str, name: str, asked: argparse.Namespace) -> np.ndarray:
     else:
         rule = Rule(ACQUISITIONS[asked.acquisition], False, False)
         models = models_of(method, name, asked)
-        values = optimise(models, [on_unit(f) for f in functions], space, asked.rounds, rule)
+        initial = space.width + 1 if method in ("gp", "weak") else 0
+        values = optimise(models, [on_unit(f) for f in functions], space, asked.rounds, rule, initial)
     return np.stack([f.regret(v) for f, v in zip(functions, values, strict=True)])
 
 
@@ -149,7 +160,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the number of the first draw")
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--families", nargs="+", default=list(FAMILIES), choices=list(FAMILIES))
-    parser.add_argument("--methods", nargs="+", default=["random", "gp", "pacoh", "other"])
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--method", default="pacoh-gp-map", help="what learns the prior")
     parser.add_argument("--acquisition", default="ucb", choices=list(ACQUISITIONS))
     parser.add_argument("--tasks", type=int, default=10)

@@ -15,12 +15,13 @@ from pacoh.api import Model
 from pacoh.data import Dataset, Standardizer, padded
 from pacoh.errors import PacohError
 from pacoh.learners.base import AbstractMetaModel
-from pacoh.learners.vanilla import VanillaModel
+from pacoh.learners.guard import WeakModel, weak_phis
 from pacoh.optimize.acquisition import UCB, AbstractAcquisition
 from pacoh.optimize.search import Effort, Known, Rule, from_box, from_pool
 from pacoh.optimize.space import Pool, Space
-from pacoh.recipes.base import Shape
-from pacoh.recipes.gp import vanilla_gp
+from pacoh.priors.gp import GPPrior
+from pacoh.priors.kernels import Matern
+from pacoh.priors.means import Constant
 
 _GOALS = {"maximize": True, "minimize": False}
 _LEAST = 16  # rows of the smallest padded context: 50 rounds meet three shapes
@@ -39,10 +40,10 @@ def rows_for(count: int) -> int:
 
 
 def untaught(width: int) -> Model:
-    """The model where nothing was learned: a GP on the task alone, for rows in [0, 1]."""
+    """The model where nothing was learned: a GP on the task alone, averaged over its scales, for rows in [0, 1]."""
     uniform = Standardizer(np.full(width, 0.5), np.full(width, 12**-0.5), np.zeros(()), np.ones(()))
-    alone = vanilla_gp(Shape(0, 0, width), kernel="matern52", noise=0.01)
-    return Model(VanillaModel(alone.prior, alone.hyper_prior, alone.inference, alone.rates), uniform, {})
+    prior = GPPrior(Constant(), Matern(ard=False))
+    return Model(WeakModel(prior, weak_phis(prior, width, 64, 1.5)), uniform, {})
 
 
 @eqx.filter_jit
@@ -61,9 +62,12 @@ class Optimizer:
     """Looks for the best point of a space or a pool with a model's predictions; adapting is all the fitting it does.
 
     `model` was fitted on tasks whose inputs are `space.encode(points)`, or on inputs like the pool's rows; None is a
-    Gaussian process that learns from this task alone. Points of a `Space` are dicts, those of a `Pool` numbers of rows.
-    Without `repeats` no point is suggested twice. A suggestion depends on the seed, on what was told and asked, and on
-    nothing else, so a run that was saved and loaded goes on as if it had not been interrupted.
+    Gaussian process that learns from this task alone. The first `initial` points are random: by default none with a
+    model, whose prior knows better, and one more than there are columns without. Points of a `Space` are dicts, those
+    of a `Pool` numbers of rows. Without `repeats` no point is suggested twice.
+
+    A suggestion depends on the seed, on what was told and asked, and on nothing else, so a run that was saved and
+    loaded goes on as if it had not been interrupted.
     """
 
     def __init__(
@@ -74,6 +78,7 @@ class Optimizer:
         goal: str = "minimize",
         acquisition: AbstractAcquisition | None = None,
         repeats: bool = False,
+        initial: int | None = None,
         effort: Effort | None = None,
         seed: int = 0,
     ):
@@ -93,6 +98,7 @@ class Optimizer:
         self.values: list[float] = []
         self.pending: list[Any] = []
         self.asked = 0
+        self.initial = (where.width + 1 if model is None else 0) if initial is None else initial
 
     def ask(self, n: int = 1) -> list[Any]:
         """The next n points to try, pending until they are told."""
@@ -139,7 +145,7 @@ class Optimizer:
         """Writes everything: the model, the space or pool, what was told and asked."""
         content = {"meta": self.model.meta, "units": self.model.units, "where": self.where, "rule": self.rule}
         content |= {"effort": self.effort, "values": np.array(self.values, np.float64)}
-        state = {"points": self.points, "pending": self.pending, "asked": self.asked, "seed": self.seed}
+        state = {name: getattr(self, name) for name in ("points", "pending", "asked", "seed", "initial")}
         persistence.save(path, content, {"model": self.model.card, "optimizer": state | {"goal": self.goal}})
 
     @staticmethod
@@ -151,25 +157,33 @@ class Optimizer:
         state, rule = card["optimizer"], content["rule"]
         model = Model(content["meta"], content["units"], card["model"])
         self = Optimizer(model, content["where"], goal=state["goal"], seed=state["seed"], effort=content["effort"])
-        self.rule, self.points, self.pending, self.asked = rule, state["points"], state["pending"], state["asked"]
+        self.rule, self.points, self.pending = rule, state["points"], state["pending"]
+        self.asked, self.initial = state["asked"], state["initial"]
         self.values = content["values"].tolist()
         return self
 
     def _next(self) -> Any:
         key = jax.random.fold_in(jax.random.key(self.seed), self.asked)
-        believe = bool(self.pending)
-        with threadpool_limits(1, "blas"):
-            if isinstance(self.where, Pool):
-                pool = (jnp.asarray(self.model.units.inputs(self.where.rows)), self._open(self.where))
-                found = int(_choose_row(self.model.meta, self._known(), self.rule, pool, key, believe))
-            else:
-                units = self.model.units
-                box = (self.where, *(jnp.asarray(part, float) for part in (units.x_loc, units.x_scale)))
-                row = _choose_point(self.model.meta, self._known(), self.rule, box, key, self.effort, believe)
-                found = self.where.decode(np.asarray(row, np.float64)[None])[0]
+        found = self._random(key) if len(self.points) + len(self.pending) < self.initial else self._modelled(key)
         self.pending.append(found)
         self.asked += 1
         return found
+
+    def _random(self, key: Any) -> Any:
+        if isinstance(self.where, Pool):
+            return int(jax.random.choice(key, np.flatnonzero(self._open(self.where))))
+        return self.where.decode(np.asarray(jax.random.uniform(key, (1, self.where.width)), np.float64))[0]
+
+    def _modelled(self, key: Any) -> Any:
+        given = (self.model.meta, self._known(), self.rule)
+        believe, units = bool(self.pending), self.model.units
+        with threadpool_limits(1, "blas"):
+            if isinstance(self.where, Pool):
+                pool = (jnp.asarray(units.inputs(self.where.rows)), self._open(self.where))
+                return int(_choose_row(*given, pool, key, believe))
+            box = (self.where, *(jnp.asarray(part, float) for part in (units.x_loc, units.x_scale)))
+            row = _choose_point(*given, box, key, self.effort, believe)
+        return self.where.decode(np.asarray(row, np.float64)[None])[0]
 
     def _known(self) -> tuple[Dataset, jax.Array]:
         points = self.points + self.pending

@@ -18,7 +18,7 @@ from pacoh.optimize.space import Space
 from pacoh.priors.base import AbstractPredictor
 from pacoh.types import Key
 
-_SAME = 1e-5  # rows of [0, 1] closer than this are the same point
+_SAME = 1e-3  # rows of [0, 1] closer than this are the same point
 
 
 class Rule(eqx.Module):
