@@ -74,7 +74,7 @@ class PacohSampler(BaseSampler):
             sampler = PacohSampler(None, None, **rest)
             sampler._say(f"{len(tasks)} past studies have trials to learn from, and two are needed")
             return sampler
-        options = {"guard": True} if settings is None else dict(settings)
+        options: dict[str, Any] = {"guard": True} if settings is None else dict(settings)
         return PacohSampler(fit(tasks, method, seed=seed, **options), space, **rest)
 
     def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
@@ -126,7 +126,7 @@ class PacohSampler(BaseSampler):
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__ |= state | {"_lock": threading.RLock()}
+        self.__dict__.update(state, _lock=threading.RLock())
 
     def _helps(self, study: optuna.Study) -> bool:
         if len(study.directions) > 1:
@@ -188,12 +188,13 @@ def _widest(kinds: Sequence[BaseDistribution]) -> Axis | None:
         plain = all(option is None or isinstance(option, bool | int | float | str) for option in options)
         distinct = list({(type(option), option): option for option in options}.values()) if plain else []
         return Choice(tuple(distinct)) if len(distinct) > 1 else None
-    for family, axis in ((FloatDistribution, Real), (IntDistribution, Integer)):
-        numbers = [kind for kind in kinds if isinstance(kind, family)]
-        if len(numbers) == len(kinds) and len({kind.log for kind in numbers}) == 1:
-            low, high = min(kind.low for kind in numbers), max(kind.high for kind in numbers)
-            return axis(low, high, numbers[0].log) if low < high else None
-    return None
+    numbers = [kind for kind in kinds if isinstance(kind, FloatDistribution | IntDistribution)]
+    if len(numbers) < len(kinds) or len({(type(kind), kind.log) for kind in numbers}) > 1:
+        return None
+    low, high, log = min(kind.low for kind in numbers), max(kind.high for kind in numbers), numbers[0].log
+    if low >= high:
+        return None
+    return Integer(int(low), int(high), log) if isinstance(numbers[0], IntDistribution) else Real(low, high, log)
 
 
 def _inside(kind: BaseDistribution, axis: Axis) -> bool:
@@ -237,7 +238,7 @@ def _known_part(trial: FrozenTrial, space: Space) -> dict[str, Any]:
     return point
 
 
-def _told(study: optuna.Study, space: Space) -> tuple[list[dict[str, Any]], np.ndarray] | None:
+def _told(study: optuna.Study, space: Space) -> tuple[list[dict[str, Any]], list[float]] | None:
     """Points and values of a study, as if to be minimised; None without any. Very bad values are drawn in.
 
     What is worse than the median by more than five times the way from the best to the median says only that it is bad.
@@ -259,11 +260,12 @@ def _told(study: optuna.Study, space: Space) -> tuple[list[dict[str, Any]], np.n
     if not values:
         return None
     best, centre = min(values), float(np.median(values))
-    return points, np.minimum(values, centre + 5 * (centre - best) if centre > best else np.inf)
+    worst = centre + 5 * (centre - best) if centre > best else np.inf
+    return points, [min(value, worst) for value in values]
 
 
 def _task(study: optuna.Study, space: Space) -> tuple[np.ndarray, np.ndarray] | None:
     told = _told(study, space)
     if told is None or len(told[1]) < 2:
         return None
-    return space.encode(told[0][:MOST]), told[1][:MOST]
+    return space.encode(told[0][:MOST]), np.array(told[1][:MOST])
