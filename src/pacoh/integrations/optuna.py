@@ -126,7 +126,7 @@ class PacohSampler(BaseSampler):
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.RLock())
+        vars(self).update(state, _lock=threading.RLock())
 
     def _helps(self, study: optuna.Study) -> bool:
         if len(study.directions) > 1:
