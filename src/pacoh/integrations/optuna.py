@@ -96,7 +96,11 @@ class PacohSampler(BaseSampler):
         rest = {name: kind for name, kind in search_space.items() if name not in ours}
         plan = self._plan(study, trial) if ours else {}
         found = {name: _fitted(plan[name], kind) for name, kind in ours.items()}
-        return found | (self.fallback.sample_relative(study, trial, rest) if rest else {})
+        found |= self.fallback.sample_relative(study, trial, rest) if rest else {}
+        alone = {name: kind for name, kind in rest.items() if name not in found}  # a TPE's first trials, for instance
+        return found | {
+            name: self.fallback.sample_independent(study, trial, name, kind) for name, kind in alone.items()
+        }
 
     def sample_independent(
         self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
