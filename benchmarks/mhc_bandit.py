@@ -38,7 +38,7 @@ LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {
     "se": ("mll-gp", _GP | {"kernel": "se"}),
     "matern": ("mll-gp", _GP | {"kernel": "matern52"}),
 }
-RULES: dict[str, AbstractAcquisition] = {"ucb": UCB(), "ts": Thompson()}
+RULES: dict[str, AbstractAcquisition] = {"ucb": UCB(literal=True), "ts": Thompson()}
 METHODS = ("pacoh-ucb", "pacoh-ts", "bnn-ucb", "bnn-ts", "gp-ucb", "se-ucb", "matern-ucb", "random")
 
 

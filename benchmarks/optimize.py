@@ -87,7 +87,8 @@ def models_of(method: str, name: str, asked: argparse.Namespace) -> list[api.Mod
         made = registry.learner("vanilla-gp", registry.Shape(0, 0, d), kernel="matern52", noise=0.01)
         return [api.Model(made.fit(None, None), untaught(d).units, {})] * asked.repeats  # type: ignore[arg-type]
     draws = [past(name, asked.first + i, method == "other", (asked.tasks, asked.points)) for i in range(asked.repeats)]
-    settings = {"guard": True} | ({} if asked.steps is None else {"steps": asked.steps})
+    given = {"steps": asked.steps, "particles": asked.particles}
+    settings = {"guard": True} | {key: value for key, value in given.items() if value is not None}
     return train({"method": asked.method, "settings": settings}, draws)
 
 
@@ -161,10 +162,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--families", nargs="+", default=list(FAMILIES), choices=list(FAMILIES))
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
-    parser.add_argument("--method", default="pacoh-gp-map", help="what learns the prior")
+    parser.add_argument("--method", default="pacoh-gp-svgd", help="what learns the prior")
     parser.add_argument("--acquisition", default="ucb", choices=list(ACQUISITIONS))
     parser.add_argument("--tasks", type=int, default=10)
     parser.add_argument("--points", type=int, default=20)
+    parser.add_argument("--particles", type=int, help="Stein particles, where not as by default")
     parser.add_argument("--steps", type=int, help="fewer training steps, to try the script")
     asked = parser.parse_args()
     with open(asked.out, "w", newline="") as file:

@@ -19,7 +19,7 @@ from pacoh.data import Dataset, Standardizer, pad
 from pacoh.errors import PacohError
 from pacoh.learners.pacoh import PACOHModel
 from pacoh.optimize import UCB, Choice, Effort, Integer, LogEI, Optimizer, Pool, Real, Space, Thompson
-from pacoh.optimize.acquisition import Flipped, log_expected_improvement, log_h
+from pacoh.optimize.acquisition import Flipped, log_expected_improvement, log_h, mean_deviation
 from pacoh.optimize.optimizer import rows_for
 from pacoh.optimize.search import Known, Rule, from_box
 from pacoh.predictive import GaussianMixture
@@ -87,11 +87,24 @@ TOLD = ([[0.1, 0.2], [0.7, 0.6]], [0.5, -0.3])
 
 def test_the_upper_bound_takes_the_spread_of_f_or_of_y():
     adapted, x = predictor(made(2), *TOLD), jnp.array([[0.0, 0.0], [0.3, -0.2]])
-    bound = UCB(3.0).score(adapted, jnp.zeros(()), jax.random.key(0))(x)
+    bound = UCB(3.0, literal=True).score(adapted, jnp.zeros(()), jax.random.key(0))(x)
     latent, whole = adapted.latent(x), adapted(x)
     np.testing.assert_allclose(bound, latent.mean + 3 * latent.std, rtol=1e-6)
-    noisy = UCB(3.0, noisy=True).score(adapted, jnp.zeros(()), jax.random.key(0))(x)
+    noisy = UCB(3.0, noisy=True, literal=True).score(adapted, jnp.zeros(()), jax.random.key(0))(x)
     np.testing.assert_allclose(noisy, whole.mean + 3 * whole.std, rtol=1e-6)
+
+
+def test_the_spread_is_the_mean_deviation_by_quadrature_and_the_sd_of_a_gaussian():
+    one = GaussianMixture(jnp.array([[1.0, -2.0]]), jnp.array([[0.5, 3.0]]))
+    np.testing.assert_allclose(mean_deviation(one), one.std, rtol=1e-5)
+    loc, scale, share = np.array([0.0, 1.0]), np.array([0.4, 30.0]), np.array([0.95, 0.05])
+    two = GaussianMixture(*(jnp.asarray(part)[:, None] for part in (loc, scale)), jnp.log(jnp.asarray(share)))
+    mean = share @ loc
+    wanted = quad(
+        lambda y: abs(y - mean) * (share @ norm.pdf(y, loc, scale)), -300, 300, points=[-1, mean, 1], limit=300
+    )
+    assert float(mean_deviation(two)[0]) == pytest.approx(np.sqrt(np.pi / 2) * wanted[0], rel=1e-4)
+    assert float(mean_deviation(two)[0]) < 0.3 * float(two.std[0])
 
 
 def test_thompson_chooses_a_point_as_often_as_it_is_the_best():
@@ -226,7 +239,7 @@ def reward(rows: np.ndarray) -> np.ndarray:
 
 def test_a_pools_choice_is_the_largest_bound_of_the_models_own_predictions():
     model = made(2)
-    optimizer = Optimizer(model, Pool(POOL), goal="maximize", acquisition=UCB(2.0, noisy=True))
+    optimizer = Optimizer(model, Pool(POOL), goal="maximize", acquisition=UCB(2.0, noisy=True, literal=True))
     optimizer.tell([3, 4], reward(POOL[[3, 4]]))
     said = model.adapt(POOL[[3, 4]], reward(POOL[[3, 4]]))(POOL)
     bound = said.mean + 2 * said.std

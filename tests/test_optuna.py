@@ -16,7 +16,7 @@ from pacoh.integrations.optuna import PacohSampler, joint_space  # noqa: E402
 from pacoh.optimize import Choice, Integer, Real, Space  # noqa: E402
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
-SETTINGS = {"steps": 300, "layers": 1, "width": 8}
+SETTINGS = {"steps": 300, "layers": 1, "width": 8, "particles": 2}
 
 
 def loss(rate: float, depth: int, kind: str, at: float) -> float:

@@ -50,7 +50,7 @@ class PacohSampler(BaseSampler):
         storage: Any,
         studies: Sequence[str] | None = None,
         *,
-        method: str = "pacoh-gp-map",
+        method: str = "pacoh-gp-svgd",
         settings: Mapping[str, Any] | None = None,
         acquisition: AbstractAcquisition | None = None,
         fallback: BaseSampler | None = None,

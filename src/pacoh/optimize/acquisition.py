@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from pacoh.errors import PacohError
-from pacoh.predictive import AbstractPredictive, GaussianMixture, Point
+from pacoh.predictive import AbstractPredictive, GaussianMixture, Point, mean_absolute
 from pacoh.priors.base import AbstractPredictor
 from pacoh.types import Key, Scalar
 
@@ -38,10 +38,16 @@ class AbstractAcquisition(eqx.Module):
 
 
 class UCB(AbstractAcquisition):
-    """mean + beta sd: the epistemic sd of f, or with `noisy` the whole predictive sd of y."""
+    """mean + beta spread: the epistemic spread of f, or with `noisy` the whole predictive one of y.
+
+    The spread is sqrt(pi/2) E|f - mean|, which is the sd where f is Gaussian. In a mixture a wide component counts
+    there by its share, and in the sd by the share times its variance: a weak prior of 5 % beside a learned one would
+    decide alone where to look. With `literal` it is the sd whatever the distribution, as in the paper.
+    """
 
     beta: Float[Array, ""] = eqx.field(converter=lambda beta: jnp.asarray(beta, float), default=2.0)
     noisy: bool = eqx.field(static=True, default=False)
+    literal: bool = eqx.field(static=True, default=False)
     joint = compares = False
 
     def score(self, predictor: AbstractPredictor, best: Scalar, key: Key) -> Score:
@@ -50,9 +56,15 @@ class UCB(AbstractAcquisition):
 
         def bound(x):
             said = gaussian(predictor(x) if self.noisy else predictor.latent(x))
-            return said.mean + self.beta * said.std
+            return said.mean + self.beta * (said.std if self.literal else mean_deviation(said))
 
         return bound
+
+
+def mean_deviation(said: GaussianMixture) -> Float[Array, "*n q"]:
+    """sqrt(pi/2) E|Y - E Y|: the sd of a Gaussian."""
+    gaps = mean_absolute(said.loc - said.mean[..., None, :], said.scale)
+    return float(np.sqrt(np.pi / 2)) * (said.weights * gaps).sum(-2)
 
 
 class Thompson(AbstractAcquisition):
