@@ -4,11 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from scipy.stats import norm
 
 from pacoh.api import fit, fit_oracle
 from pacoh.data import pad
-from pacoh.environments import Cauchy, Sinusoid
+from pacoh.environments import Branin, Cauchy, Hartmann3, Hartmann6, Sinusoid
+from pacoh.environments.optima import branin
 from pacoh.environments.sinusoid import SinusoidOracleModel
 
 
@@ -86,3 +88,43 @@ def test_the_oracle_beats_every_learner_on_average(make):
     for name in methods:
         assert mean["oracle"][0] < mean[name][0]
         assert mean["oracle"][1] > mean[name][1]
+
+
+@pytest.mark.parametrize("make", [Branin, Hartmann3, Hartmann6])
+def test_the_known_optimum_is_the_best_of_many_searches(make):
+    environment, random = make(), np.random.RandomState(0)
+    box = np.array(environment.bounds)
+    for _ in range(6):
+        objective = environment.objective(random)
+        starts = np.random.RandomState(1).uniform(*box.T, (4000, len(box)))
+        starts = starts[np.argsort(objective(starts))[:8]]
+        found = min(float(minimize(objective, start, bounds=box).fun) for start in starts)
+        assert objective.regret(found) > -1e-6
+        assert float(objective(objective.where)) == pytest.approx(objective.least, abs=1e-6 * objective.span)
+        assert ((box[:, 0] <= objective.where) & (objective.where <= box[:, 1])).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "least", "span"),
+    [(Branin, 0.397887, 307.731), (Hartmann3, -3.86278, 3.86274), (Hartmann6, -3.32237, 3.32237)],
+)
+def test_the_functions_have_their_published_minima_and_their_ranges(make, least, span):
+    environment = make()
+    assert float(environment.f(np.array(environment.minima[0]))) == pytest.approx(least, abs=1e-5)
+    box = np.array(environment.bounds)
+    corners = np.array(np.meshgrid(*box)).reshape(len(box), -1).T
+    values = environment.f(np.concatenate([corners, np.random.RandomState(0).uniform(*box.T, (20_000, len(box)))]))
+    assert environment.span == pytest.approx(span, rel=1e-5)
+    assert float(values.max() - least) == pytest.approx(span, rel=1e-3)
+
+
+def test_tasks_of_a_family_are_moved_and_scaled_as_defined():
+    draw = Branin(n=3, m=5, tests=1, valids=1, query=2).draw(0)
+    random = np.random.RandomState(0)
+    objective = Branin().objective(random)
+    x = random.uniform((-5, 0), (10, 15), (5, 2))
+    np.testing.assert_array_equal(draw.train.x[0], x)
+    np.testing.assert_allclose(draw.train.y[0], objective.scale * branin(x + objective.shift) + objective.offset)
+    many = [Hartmann3().objective(random) for _ in range(300)]
+    assert 0.14 < np.abs([one.shift for one in many]).max() <= 0.15
+    assert 0.5 <= min(one.scale for one in many) < 0.52 < 1.97 < max(one.scale for one in many) <= 2

@@ -12,7 +12,7 @@ import pacoh
 from pacoh.data import Dataset, pad
 from pacoh.errors import PacohError
 from pacoh.inference import MAP, SVGD, Adam
-from pacoh.learners.guard import Guard, Guarded, GuardedPredictor, log_evidences, weak_gp, weak_phis
+from pacoh.learners.guard import Guard, Guarded, GuardedPredictor, WeakModel, log_evidences, weak_gp, weak_phis
 from pacoh.learners.pacoh import PACOH, PACOHModel
 from pacoh.priors.gp import GPPrior
 from pacoh.priors.hyper import GroupGaussian
@@ -188,3 +188,14 @@ def test_a_guarded_map_is_the_guard_of_its_learner():
     alone, guarded = plain.fit(tasks, jax.random.key(0)), Guard(plain).fit(tasks, jax.random.key(0))
     for a, b in zip(jax.tree.leaves(alone.phis), jax.tree.leaves(guarded.learned.phis), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_the_weak_gp_alone_follows_the_targets_units():
+    weak = weak_gp()
+    alone = WeakModel(weak, weak_phis(weak, 1, 16, 1.5))
+    x, y = line(6)
+    ours = eqx.filter_jit(lambda context: alone.adapt(context, jax.random.key(0))(QUERY))
+    plain, moved = ours(pad(x, y)), ours(pad(x, 300 * y - 50))
+    np.testing.assert_allclose(moved.mean, 300 * plain.mean - 50, rtol=2e-3, atol=1.0)
+    np.testing.assert_allclose(moved.std, 300 * plain.std, rtol=2e-2)
+    assert float(jnp.abs(plain.mean - 2 * QUERY[:, 0])[2:5].max()) < 0.5

@@ -27,7 +27,7 @@ def _spaces(array) -> tuple[ModuleType, ModuleType]:
     return (jnp, jax_special) if isinstance(array, jax.Array) else (np, scipy.special)
 
 
-def _mean_absolute(loc, scale):
+def mean_absolute(loc, scale):
     """E|Y| of Y ~ N(loc, scale^2)."""
     xp, special = _spaces(loc)
     z = loc / scale
@@ -213,11 +213,11 @@ class GaussianMixture(AbstractDistribution):
 
     def _crps_of_pairs(self, y):
         xp, _ = _spaces(self.loc)
-        first = (self.weights * _mean_absolute(self.loc - y[..., None, :], self.scale)).sum(-2)
+        first = (self.weights * mean_absolute(self.loc - y[..., None, :], self.scale)).sum(-2)
         second = xp.zeros_like(first)
         for k in range(self.loc.shape[-2]):
             spread = xp.sqrt(self.scale**2 + self.scale[..., k : k + 1, :] ** 2)
-            gaps = _mean_absolute(self.loc - self.loc[..., k : k + 1, :], spread)
+            gaps = mean_absolute(self.loc - self.loc[..., k : k + 1, :], spread)
             second = second + self.weights[..., k, :] * (self.weights * gaps).sum(-2)
         return first - 0.5 * second
 

@@ -11,6 +11,7 @@ from pacoh.environments.cauchy import Cauchy
 from pacoh.environments.ellipses import Ellipses
 from pacoh.environments.mhc import MHC
 from pacoh.environments.omniglot import Omniglot
+from pacoh.environments.optima import Branin, Hartmann3, Hartmann6
 from pacoh.environments.physionet import gcs, hct
 from pacoh.environments.sinusoid import Sinusoid
 from pacoh.environments.swissfel import SwissFEL, SwissFELStandIn
@@ -176,6 +177,9 @@ ENVIRONMENTS: dict[str, Callable[..., AbstractEnvironment]] = {
     "berkeley": Berkeley,
     "omniglot": Omniglot,
     "mhc": MHC,
+    "branin": Branin,
+    "hartmann3": Hartmann3,
+    "hartmann6": Hartmann6,
 }
 
 

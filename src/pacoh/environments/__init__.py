@@ -6,6 +6,7 @@ from pacoh.environments.cauchy import Cauchy
 from pacoh.environments.ellipses import Ellipses
 from pacoh.environments.mhc import MHC
 from pacoh.environments.omniglot import Omniglot
+from pacoh.environments.optima import Branin, Hartmann3, Hartmann6
 from pacoh.environments.physionet import PhysioNet
 from pacoh.environments.sinusoid import Sinusoid
 from pacoh.environments.swissfel import SwissFEL, SwissFELStandIn
@@ -15,9 +16,12 @@ __all__ = [
     "PUBLISHED",
     "AbstractEnvironment",
     "Berkeley",
+    "Branin",
     "Cauchy",
     "Draw",
     "Ellipses",
+    "Hartmann3",
+    "Hartmann6",
     "Omniglot",
     "PhysioNet",
     "Sinusoid",

@@ -14,6 +14,7 @@ from pacoh.data import Dataset
 from pacoh.inference.base import Particles, Problem
 from pacoh.learners.base import AbstractMetaModel, AbstractTrainedLearner
 from pacoh.learners.pacoh import PACOH, PACOHModel
+from pacoh.learners.vanilla import Rescaled, context_units, in_units
 from pacoh.predictive import GaussianMixture
 from pacoh.priors.base import AbstractPredictor, AbstractPrior, Ensemble
 from pacoh.priors.gp import GPPrior
@@ -117,6 +118,22 @@ def weak_phis(prior: AbstractPrior, d: int, count: int, sd: float) -> Params:
         for spec, z in zip(specs, normal, strict=True)
     ]
     return jax.tree.unflatten(treedef, leaves)
+
+
+class WeakModel(AbstractMetaModel):
+    """The weak GP alone: settings weighed by the evidence of a context whose targets are in units of their own."""
+
+    prior: AbstractPrior
+    phis: Params
+
+    def adapt(self, context: Dataset, key: Key) -> Rescaled:
+        """The posterior under each setting, as one mixture."""
+        _, _, y_loc, y_scale = context_units(context)
+        flat = jnp.zeros(context.x.shape[-1])
+        units = (flat, flat + 1, y_loc, y_scale)
+        scaled, beta = in_units(context, units), BAYES.betas(context.sizes)
+        condition = eqx.filter_vmap(lambda phi: self.prior.condition(phi, scaled, beta, key))
+        return Rescaled(Ensemble(condition(self.phis), log_evidences(self.prior, self.phis, scaled, key)), *units)
 
 
 class Guard(AbstractTrainedLearner):

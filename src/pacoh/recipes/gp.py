@@ -51,10 +51,14 @@ def gp_prior(
     features: int = 2,
     activation: str = "gelu",
     reach: float = 1.0,
+    noise: float = 0.2,
 ) -> GPPrior:
-    """A GP prior from names: `network`, `constant` or `linear` mean; kernels combine with + and *."""
+    """A GP prior from names: `network`, `constant` or `linear` mean; kernels combine with + and *.
+
+    `noise` is the sd about which the learned noise is sought, in learner units.
+    """
     net = MLP((width,) * layers, activation, reach)
-    return GPPrior(_mean(mean, net), kernel_of(kernel, net, features))
+    return GPPrior(_mean(mean, net), kernel_of(kernel, net, features), noise)
 
 
 def pacoh_gp(

@@ -1,0 +1,1 @@
+"""Learned priors inside other people's tools; each needs an extra of its own."""

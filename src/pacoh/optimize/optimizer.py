@@ -1,0 +1,205 @@
+"""An optimiser that asks and is told: a learned prior, adapted to what was told, chooses what to try next."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from pacoh import persistence
+from pacoh.api import Model
+from pacoh.data import Dataset, Standardizer, padded
+from pacoh.errors import PacohError
+from pacoh.learners.base import AbstractMetaModel
+from pacoh.learners.guard import WeakModel, weak_phis
+from pacoh.optimize.acquisition import UCB, AbstractAcquisition
+from pacoh.optimize.search import Effort, Known, Rule, from_box, from_pool
+from pacoh.optimize.space import Pool, Space
+from pacoh.priors.gp import GPPrior
+from pacoh.priors.kernels import Matern
+from pacoh.priors.means import Constant
+
+_GOALS = {"maximize": True, "minimize": False}
+_LEAST = 16  # rows of the smallest padded context: 50 rounds meet three shapes
+
+
+class Best(NamedTuple):
+    """The best point told, and its value."""
+
+    point: Any
+    value: float
+
+
+def rows_for(count: int) -> int:
+    """The padded length of a context: 16, 32, 64, ..., so that a run compiles few programs."""
+    return max(_LEAST, 1 << (count - 1).bit_length())
+
+
+def untaught(width: int) -> Model:
+    """The model where nothing was learned: a GP on the task alone, averaged over its scales, for rows in [0, 1]."""
+    uniform = Standardizer(np.full(width, 0.5), np.full(width, 12**-0.5), np.zeros(()), np.ones(()))
+    prior = GPPrior(Constant(), Matern(ard=False))
+    return Model(WeakModel(prior, weak_phis(prior, width, 64, 1.5)), uniform, {})
+
+
+@eqx.filter_jit
+def _choose_row(meta: AbstractMetaModel, known: Any, rule: Rule, pool: Any, key: Any, believe: bool) -> jax.Array:
+    return from_pool(meta, Known(*known), rule, pool, key, believe)
+
+
+@eqx.filter_jit
+def _choose_point(
+    meta: AbstractMetaModel, known: Any, rule: Rule, box: Any, key: Any, effort: Effort, believe: bool
+) -> jax.Array:
+    return from_box(meta, Known(*known), rule, box, key, effort, believe)
+
+
+class Optimizer:
+    """Looks for the best point of a space or a pool with a model's predictions; adapting is all the fitting it does.
+
+    `model` was fitted on tasks whose inputs are `space.encode(points)`, or on inputs like the pool's rows; None is a
+    Gaussian process that learns from this task alone. The first `initial` points are random: by default none with a
+    model, whose prior knows better, and one more than there are columns without. Points of a `Space` are dicts, those
+    of a `Pool` numbers of rows. Without `repeats` no point is suggested twice.
+
+    A suggestion depends on the seed, on what was told and asked, and on nothing else, so a run that was saved and
+    loaded goes on as if it had not been interrupted.
+    """
+
+    def __init__(
+        self,
+        model: Model | None,
+        where: Space | Pool,
+        *,
+        goal: str = "minimize",
+        acquisition: AbstractAcquisition | None = None,
+        repeats: bool = False,
+        initial: int | None = None,
+        effort: Effort | None = None,
+        seed: int = 0,
+    ):
+        if goal not in _GOALS:
+            raise PacohError(f"The goal is 'minimize' or 'maximize'; got {goal!r}.")
+        self.model = untaught(where.width) if model is None else model
+        if self.model.codec.classes is not None:
+            raise PacohError("The model predicts classes, and an optimiser needs one that predicts numbers.")
+        if len(self.model.units.x_loc) != where.width:
+            raise PacohError(
+                f"The model takes {len(self.model.units.x_loc)} inputs, and the points to choose from have "
+                f"{where.width}: fit it on tasks whose inputs are space.encode(points), or on columns like the pool's."
+            )
+        self.where, self.goal, self.seed, self.effort = where, goal, seed, effort or Effort()
+        self.rule = Rule(UCB() if acquisition is None else acquisition, _GOALS[goal], repeats)
+        self.points: list[Any] = []
+        self.values: list[float] = []
+        self.pending: list[Any] = []
+        self.asked = 0
+        self.initial = (where.width + 1 if model is None else 0) if initial is None else initial
+
+    def ask(self, n: int = 1) -> list[Any]:
+        """The next n points to try, pending until they are told."""
+        if n < 1:
+            raise PacohError(f"One asks for one or more points; got {n}.")
+        left = self._open(self.where).sum() if isinstance(self.where, Pool) and not self.rule.repeats else n
+        if n > left:
+            raise PacohError(
+                f"{n} candidates are asked for, and {left} of the pool were not tried yet: ask for fewer, or make the "
+                "optimiser with repeats=True."
+            )
+        return [self._next() for _ in range(n)]
+
+    def tell(self, points: Sequence[Any], values: Sequence[float]) -> None:
+        """Values of points, whether they were asked for or not."""
+        told = np.asarray(values, np.float64).reshape(-1)
+        if len(points) != len(told):
+            raise PacohError(f"Every point has one value; got {len(points)} points and {len(told)} values.")
+        if not np.isfinite(told).all():
+            raise PacohError(
+                "A value is a finite number. Where an evaluation failed, `forget` its point, or tell a value that is "
+                "bad but finite, so that its neighbourhood is avoided."
+            )
+        self.where.encode(points)  # refuses what is no point of the space
+        self.forget(points)
+        self.points += [_plain(point) for point in points]
+        self.values += told.tolist()
+
+    def forget(self, points: Sequence[Any]) -> None:
+        """Gives up waiting for points."""
+        for point in map(_plain, points):
+            if point in self.pending:
+                self.pending.remove(point)
+
+    @property
+    def best(self) -> Best | None:
+        """The best point told so far."""
+        if not self.values:
+            return None
+        at = int(np.argmax(self.values) if self.rule.maximize else np.argmin(self.values))
+        return Best(self.points[at], self.values[at])
+
+    def save(self, path: str | Path) -> None:
+        """Writes everything: the model, the space or pool, what was told and asked."""
+        content = {"meta": self.model.meta, "units": self.model.units, "where": self.where, "rule": self.rule}
+        content |= {"effort": self.effort, "values": np.array(self.values, np.float64)}
+        state = {name: getattr(self, name) for name in ("points", "pending", "asked", "seed", "initial")}
+        persistence.save(path, content, {"model": self.model.card, "optimizer": state | {"goal": self.goal}})
+
+    @staticmethod
+    def load(path: str | Path) -> "Optimizer":
+        """The optimiser that `save` wrote; it suggests what the saved one would have suggested."""
+        content, card = persistence.load(path)
+        if "optimizer" not in card:
+            raise PacohError(f"{path} is the file of a model, not of an optimiser: Optimizer(pacoh.load(...), space).")
+        state, rule = card["optimizer"], content["rule"]
+        model = Model(content["meta"], content["units"], card["model"])
+        self = Optimizer(model, content["where"], goal=state["goal"], seed=state["seed"], effort=content["effort"])
+        self.rule, self.points, self.pending = rule, state["points"], state["pending"]
+        self.asked, self.initial = state["asked"], state["initial"]
+        self.values = content["values"].tolist()
+        return self
+
+    def _next(self) -> Any:
+        key = jax.random.fold_in(jax.random.key(self.seed), self.asked)
+        found = self._random(key) if len(self.points) + len(self.pending) < self.initial else self._modelled(key)
+        self.pending.append(found)
+        self.asked += 1
+        return found
+
+    def _random(self, key: Any) -> Any:
+        if isinstance(self.where, Pool):
+            return int(jax.random.choice(key, np.flatnonzero(self._open(self.where))))
+        return self.where.decode(np.asarray(jax.random.uniform(key, (1, self.where.width)), np.float64))[0]
+
+    def _modelled(self, key: Any) -> Any:
+        given = (self.model.meta, self._known(), self.rule)
+        believe, units = bool(self.pending), self.model.units
+        with threadpool_limits(1, "blas"):
+            if isinstance(self.where, Pool):
+                pool = (jnp.asarray(units.inputs(self.where.rows)), self._open(self.where))
+                return int(_choose_row(*given, pool, key, believe))
+            box = (self.where, *(jnp.asarray(part, float) for part in (units.x_loc, units.x_scale)))
+            row = _choose_point(*given, box, key, self.effort, believe)
+        return self.where.decode(np.asarray(row, np.float64)[None])[0]
+
+    def _known(self) -> tuple[Dataset, jax.Array]:
+        points = self.points + self.pending
+        rows = self.where.encode(points)
+        targets = np.concatenate([self.model.units.targets(np.array(self.values)), np.zeros(len(self.pending))])
+        x, y, mask = padded(self.model.units.inputs(rows), targets, rows_for(len(points)))
+        told = np.arange(len(mask)) < len(self.points)
+        return Dataset(*map(jnp.asarray, (x, y, mask & told))), jnp.asarray(mask & ~told)
+
+    def _open(self, pool: Pool) -> np.ndarray:
+        """Candidates that may be suggested."""
+        open_ = np.ones(len(pool), bool)
+        if not self.rule.repeats:
+            open_[np.array(self.points + self.pending, int)] = False
+        return open_
+
+
+def _plain(point: Any) -> Any:
+    return dict(point) if isinstance(point, dict) else int(point)
