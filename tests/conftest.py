@@ -16,12 +16,12 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
 MAPPINGS = 30_000  # half of what Linux grants a process by default; every compiled program takes some
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(autouse=True)
 def few_compiled_programs():
     """Forgets compiled programs before the process runs out of memory mappings."""
     yield
     held = Path("/proc/self/maps")
-    if "jax" in sys.modules and held.exists() and len(held.read_text().splitlines()) > MAPPINGS:
+    if "jax" in sys.modules and held.exists() and held.read_bytes().count(b"\n") > MAPPINGS:
         sys.modules["jax"].clear_caches()
 
 

@@ -178,7 +178,8 @@ def test_training_makes_the_adapted_network_better(method):
         loss = jax.vmap(lambda c, q: made.rule.risk(made.rule.learned(theta, c, 10), q))(*halves)
         return float(loss.mean())
 
-    assert error(model.theta) < 0.5 * error(draw_start(made.rule.specs(1), KEY))
+    starts = [error(draw_start(made.rule.specs(1), key)) for key in jax.random.split(KEY, 8)]
+    assert error(model.theta) < 0.5 * np.mean(starts)
 
 
 def test_classes_are_predicted_without_probabilities():
