@@ -168,7 +168,7 @@ def test_an_empty_context_gives_the_initialisation():
 @pytest.mark.parametrize("method", ["maml", "fo-maml", "reptile"])
 def test_training_makes_the_adapted_network_better(method):
     tasks = stack(ragged_tasks(seed=5, sizes=(10,) * 12))
-    made = learner(method, Shape(12, 10, 1), steps=300, layers=2, width=16, rate=0.01)
+    made = learner(method, Shape(12, 10, 1), steps=600, layers=2, width=16, rate=0.01)
     assert isinstance(made, Episodic)
     model = made.fit(tasks, KEY)
     others = stack(ragged_tasks(seed=6, sizes=(10,) * 30))
