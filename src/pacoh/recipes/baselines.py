@@ -7,7 +7,7 @@ searched.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from pacoh.inference.base import Adam
 from pacoh.inference.map import MAP
@@ -30,13 +30,24 @@ def _net(layers: int = 4, width: int = 32, activation: str = "gelu", reach: floa
     return MLP((width,) * layers, activation, reach)
 
 
-def _found(shape: Shape, given: float | None, numbers: float, classes: float) -> Any:
+def _found(shape: Shape, given: float | None, numbers: float | None, classes: float | None) -> Any:
     """A setting as it is given, else its default for targets of this kind."""
     return given if given is not None else numbers if shape.classes is None else classes
 
 
 def _loss(shape: Shape) -> AbstractLoss:
     return Squared() if shape.classes is None else CrossEntropy(shape.classes)
+
+
+class Training(NamedTuple):
+    """How a rule is trained; None stands for the default."""
+
+    steps: int | None
+    rate: float | None
+    decay: float | None
+
+
+_CLASSES = Training(1500, 0.002, 0.0)
 
 
 def maml(
@@ -56,20 +67,13 @@ def maml(
     own = {name: settings.pop(name) for name in ("share",) if name in settings}
     inner = Inner(inner_steps, _found(shape, inner_rate, 0.015, 0.01), test_steps)
     rule = kind(_net(**settings), _loss(shape), inner, **own)
-    return _episodic(shape, rule, (steps, 300), (rate, 0.0025), (decay, 5e-5), batch)
+    return _episodic(shape, rule, Training(steps, rate, decay), Training(300, 0.0025, 5e-5), batch)
 
 
-def _episodic(
-    shape: Shape,
-    rule: AbstractRule,
-    steps: tuple[int | None, int],
-    rate: tuple[float | None, float],
-    decay: tuple[float | None, float],
-    batch: int | None,
-) -> Episodic:
-    """Training by Adam: settings as they are given, and beside them their defaults for numbers."""
-    adam = Adam(_found(shape, *rate, 0.002), _found(shape, *steps, 1500))
-    return Episodic(rule, MAP(adam), task_batch(shape) if batch is None else batch, _found(shape, *decay, 0.0))
+def _episodic(shape: Shape, rule: AbstractRule, given: Training, numbers: Training, batch: int | None) -> Episodic:
+    """Training by Adam as it is given, else as it was found for numbers, or as it is for all rules on classes."""
+    steps, rate, decay = (_found(shape, *three) for three in zip(given, numbers, _CLASSES, strict=True))
+    return Episodic(rule, MAP(Adam(rate, steps)), task_batch(shape) if batch is None else batch, decay)
 
 
 def mr_maml(
@@ -93,7 +97,7 @@ def mr_maml(
     """MR-MAML: an encoder of `layers`, a decoder of `head_layers` that adapts; `beta` prices what the encoder knows."""
     net = Coder(_net(layers, width, activation, reach), _net(head_layers, width, activation), width)
     rule = kind(net, _loss(shape), Inner(inner_steps, _found(shape, inner_rate, 0.02, 0.01), test_steps), **own)
-    return _episodic(shape, rule, (steps, 300), (rate, 0.005), (decay, 1e-5), batch)
+    return _episodic(shape, rule, Training(steps, rate, decay), Training(300, 0.005, 1e-5), batch)
 
 
 def bmaml(
@@ -117,7 +121,7 @@ def bmaml(
     inner = Inner(inner_steps, _found(shape, inner_rate, 0.0125, 0.02), test_steps)
     net = _net(layers, width, activation, reach)
     rule = BMAML(net, likelihood(shape, noise), inner, **own)
-    return _episodic(shape, rule, (steps, 300), (rate, 0.005), (decay, 0.0), batch)
+    return _episodic(shape, rule, Training(steps, rate, decay), Training(300, 0.005, 0.0), batch)
 
 
 def neural_process(
@@ -138,7 +142,7 @@ def neural_process(
     net = _net(layers, width, activation, reach)
     decoded = DecodedNoise() if shape.classes is None else Categorical(shape.classes)
     rule = NeuralProcess(net, net, decoded, path(net), width, **own)
-    return _episodic(shape, rule, (steps, 500), (rate, 0.008), (decay, 7e-4), batch)
+    return _episodic(shape, rule, Training(steps, rate, decay), Training(500, 0.008, 7e-4), batch)
 
 
 def mlap(
