@@ -10,7 +10,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import numpy as np
-from scipy.optimize import minimize
 
 from pacoh.environments.base import AbstractSynthetic, Pair
 
@@ -99,6 +98,8 @@ class AbstractOptima(AbstractSynthetic):
 
     def _minimum(self, shift: np.ndarray) -> tuple[np.ndarray, float]:
         """The least of the local minima, followed into the box where the shift moved them out."""
+        from scipy.optimize import minimize  # takes long to import: only where it is used
+
         box = np.array(self.bounds)
         starts = np.clip(np.array(self.minima) - shift, *box.T)
         found = [minimize(lambda x: self.f(x + shift), start, bounds=box, method="L-BFGS-B") for start in starts]
