@@ -1,7 +1,6 @@
 """The front of the library: people's arrays in, predictive distributions in their own units out."""
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
@@ -18,9 +17,17 @@ from pacoh.categorical import named
 from pacoh.data import Dataset, Standardizer, bucket, padded, stack
 from pacoh.encoding import Codec, default_columns, listed
 from pacoh.environments.base import AbstractEnvironment, Pair
-from pacoh.errors import PacohError, PacohWarning
+from pacoh.errors import PacohError
 from pacoh.inference.base import Budget, Trained
-from pacoh.learners.base import AbstractMetaLearner, AbstractMetaModel, AbstractTrainedLearner, apart, fit_each, lanes
+from pacoh.learners.base import (
+    AbstractMetaLearner,
+    AbstractMetaModel,
+    AbstractTrainedLearner,
+    apart,
+    complain,
+    fit_each,
+    lanes,
+)
 from pacoh.learners.compiled import Adaptation, Compiled, compiled
 from pacoh.predictive import AbstractPredictive, to_host
 from pacoh.ranges import Ranges
@@ -210,9 +217,8 @@ def fit_many(
     stacks, keys = lanes([stack(each, size) for each in pairs]), jnp.stack([jax.random.key(seed) for seed in seeds])
     models, trained = fit_each([learner] * len(known), stacks, keys, budget)
     metas, curves = apart(models, len(known)), [None] * len(known) if trained is None else list(trained.curve)
-    complaint = None if trained is None else trained.complaint()
-    if complaint is not None:
-        warnings.warn(complaint, PacohWarning, stacklevel=2)
+    if isinstance(learner, AbstractTrainedLearner) and trained is not None:
+        complain(learner, apart(stacks, 1)[0], trained)
     cards = [_card(tasks, method, seed, settings) for tasks, seed in zip(known, seeds, strict=True)]
     parts = zip(jax.block_until_ready(metas), units, cards, curves, strict=True)
     return [Model(meta, one, card, None, curve) for meta, one, card, curve in parts]

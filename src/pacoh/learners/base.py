@@ -71,11 +71,16 @@ class AbstractTrainedLearner(AbstractMetaLearner):
         particles = None if start is None else self.restart(start)
         learners, stacks, particles = _map_arrays(lambda leaf: leaf[None], (self, tasks, particles))
         models, trained = fit_lanes(learners, stacks, key[None], budget, particles)
-        engine, state = self.problem(tasks).engine, _map_arrays(lambda leaf: leaf[0], trained.state)
-        for complaint in (trained.complaint(), engine.complaint(state)):
-            if complaint is not None:
-                warnings.warn(complaint, PacohWarning, stacklevel=3)
+        complain(self, tasks, trained, stacklevel=4)
         return _map_arrays(lambda leaf: leaf[0], models)
+
+
+def complain(learner: AbstractTrainedLearner, tasks: Dataset, trained: Trained, stacklevel: int = 3) -> None:
+    """Warns of steps that were undone, and of what the engine says of each lane; `tasks` are those of one lane."""
+    engine = learner.problem(tasks).engine
+    said = [trained.complaint(), *(engine.complaint(state) for state in apart(trained.state, len(trained.skipped)))]
+    for complaint in dict.fromkeys(filter(None, said)):
+        warnings.warn(complaint, PacohWarning, stacklevel=stacklevel)
 
 
 def fit_lanes(

@@ -75,13 +75,10 @@ class Guarded(AbstractMetaModel):
         """Both adapted, and their shares."""
         key_learned, key_weak = jax.random.split(key)
         evidence_learned = log_evidences(self.learned.prior, self.learned.phis, context, key_learned)
-        evidence_weak = log_evidences(self.weak_prior, self.weak_phis, context, key_weak)
+        weak, evidence_weak = _averaged(self.weak_prior, self.weak_phis, context, key_weak)
         shares = jnp.log(jnp.array([self.odds, 1 - self.odds])) + jnp.stack(
             [_log_mean(evidence_learned), _log_mean(evidence_weak)]
         )
-        beta = BAYES.betas(context.sizes)
-        condition = eqx.filter_vmap(lambda phi: self.weak_prior.condition(phi, context, beta, key_weak))
-        weak = Ensemble(condition(self.weak_phis), evidence_weak)
         return GuardedPredictor(self.learned.adapt(context, key_learned), weak, jax.nn.log_softmax(shares))
 
 
@@ -90,6 +87,13 @@ def log_evidences(prior: AbstractPrior, phis: Params, context: Dataset, key: Key
     beta = BAYES.betas(context.sizes)
     keys = jax.random.split(key, len(jax.tree.leaves(phis)[0]))
     return jax.vmap(lambda phi, k: prior.log_evidence(phi, context, beta, k))(phis, keys)
+
+
+def _averaged(prior: AbstractPrior, phis: Params, context: Dataset, key: Key) -> tuple[Ensemble, Float[Array, " K"]]:
+    """The posteriors of a context under each prior, weighed by its evidence, and the logs of that."""
+    evidence, beta = log_evidences(prior, phis, context, key), BAYES.betas(context.sizes)
+    condition = eqx.filter_vmap(lambda phi: prior.condition(phi, context, beta, key))
+    return Ensemble(condition(phis), evidence), evidence
 
 
 def _log_mean(values: Float[Array, " K"]) -> Scalar:
@@ -131,9 +135,7 @@ class WeakModel(AbstractMetaModel):
         _, _, y_loc, y_scale = context_units(context)
         flat = jnp.zeros(context.x.shape[-1])
         units = (flat, flat + 1, y_loc, y_scale)
-        scaled, beta = in_units(context, units), BAYES.betas(context.sizes)
-        condition = eqx.filter_vmap(lambda phi: self.prior.condition(phi, scaled, beta, key))
-        return Rescaled(Ensemble(condition(self.phis), log_evidences(self.prior, self.phis, scaled, key)), *units)
+        return Rescaled(_averaged(self.prior, self.phis, in_units(context, units), key)[0], *units)
 
 
 class Guard(AbstractTrainedLearner):
