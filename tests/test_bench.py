@@ -1,5 +1,6 @@
 """Benchmarks: cells are kept, resumed and renewed as they should be; statistics keep their level; a reader sees it."""
 
+import contextlib
 import html
 import json
 import os
@@ -416,6 +417,16 @@ def command(toml: Path, out: Path, *more: str) -> list[str]:
     return [sys.executable, "-m", "pacoh", "bench", "run", str(toml), "--out", str(out), *more]
 
 
+def await_checkpoint(process, folder):
+    """Returns when a checkpoint is there that was not, or when the process has ended."""
+    before = {path: path.stat().st_mtime_ns for path in folder.glob("cells/*.checkpoint")}
+    while process.poll() is None:
+        with contextlib.suppress(FileNotFoundError):  # a cell that ends takes its checkpoint away
+            if {path: path.stat().st_mtime_ns for path in folder.glob("cells/*.checkpoint")}.items() - before.items():
+                return
+        time.sleep(0.002)
+
+
 @pytest.mark.slow
 def test_ten_kills_leave_the_same_table(tmp_path):
     """kill -9 at random moments of `pacoh bench run`, then the same command until it ends."""
@@ -435,7 +446,9 @@ def test_ten_kills_leave_the_same_table(tmp_path):
             command(path, killed), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         try:
-            process.wait(moments.uniform(0.1, 1.1 * usual))
+            if kills % 2:  # every other one falls into training
+                await_checkpoint(process, killed)
+            process.wait(moments.uniform(0.1, 1.1 * usual) if kills % 2 == 0 else moments.uniform(0, 0.02))
             assert process.returncode == 0
             assert lasting(killed) == lasting(whole)
             shutil.rmtree(killed)  # it ended before the kill: begin anew
@@ -539,15 +552,32 @@ def test_the_trials_of_a_search_differ_and_a_password_is_not_written_down(chosen
     assert without_password("tune --storage sqlite:///a/b.db") == "tune --storage sqlite:///a/b.db"
 
 
-def test_a_search_that_was_enough_tries_nothing_more(chosen):
+def test_a_search_that_was_enough_tries_nothing_more(chosen, monkeypatch):
     from pacoh.bench.tune import Search, choose
+
+    monkeypatch.setattr("pacoh.bench.tune.search", lambda *_: pytest.fail("it went on"))
 
     search = Search(settings=5, tasks=2, at_once=2)
     pairs = {row.name: (column, row) for column, row in search.pairs(tiny(chosen.parent).experiment)}
-    began = time.monotonic()
     again = choose(search, *pairs["mll-gp"], chosen.parent / "chosen")
     assert again["settings_tried"] == 5
-    assert time.monotonic() - began < 5
+
+
+def test_settings_that_give_no_number_are_never_chosen(tmp_path, monkeypatch):
+    pytest.importorskip("optuna", reason='Optuna is not here (pip install "pacoh[bench]"): tuning was not tried')
+    from pacoh.bench.tune import Search, choose
+    from pacoh.tuning.search import Report
+
+    def nothing(make, settings, fold, *_):
+        del make, fold
+        return Report(settings, np.full((len(settings), 1), np.nan), np.ones((len(settings), 1)), 0.0)
+
+    monkeypatch.setattr("pacoh.bench.tune.search", nothing)
+    search = Search(settings=3, tasks=2, at_once=2)
+    pairs = {row.name: (column, row) for column, row in search.pairs(tiny(tmp_path).experiment)}
+    with pytest.raises(PacohError, match="None of 3 settings of mll-gp"):
+        choose(search, *pairs["mll-gp"], tmp_path / "chosen")
+    assert not list((tmp_path / "chosen").glob("*.chosen.json"))
 
 
 @pytest.mark.slow

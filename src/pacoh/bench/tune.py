@@ -114,7 +114,9 @@ def choose(
         for trial, score in zip(trials, report.score[: len(trials)], strict=True):
             _told(optuna, study, trial, float(score))
         if tell is not None:
-            tell(len(_finished(study)), asked.settings, study.best_value)
+            tell(len(_finished(study)), asked.settings, max(_values(study), default=float("nan")))
+    if not _values(study):
+        raise PacohError(f"None of {asked.settings} settings of {row.name} on {column.key} gave a finite score.")
     return _written(asked, study, column, row, out, judges)
 
 
@@ -146,6 +148,10 @@ def _finished(study: Any) -> list[Any]:
     return [trial for trial in study.get_trials(deepcopy=False) if trial.state.is_finished()]
 
 
+def _values(study: Any) -> list[float]:
+    return [trial.value for trial in _finished(study) if trial.value is not None]
+
+
 def _distributions(optuna: Any, free: dict[str, Range]) -> dict[str, Any]:
     kind = optuna.distributions.FloatDistribution
     return {name: kind(axis.low, axis.high, log=axis.log) for name, axis in free.items()}
@@ -162,8 +168,9 @@ def _told(optuna: Any, study: Any, trial: Any, score: float) -> None:
         state = optuna.trial.TrialState.COMPLETE if fine else optuna.trial.TrialState.FAIL
         study.tell(trial, score if fine else None, state=state)
         return
-    value = score if fine else -1e300
-    study.add_trial(optuna.trial.create_trial(value=value, user_attrs={"default": True}))
+    states = optuna.trial.TrialState
+    result: dict[str, Any] = {"value": score} if fine else {"state": states.FAIL}
+    study.add_trial(optuna.trial.create_trial(user_attrs={"default": True}, **result))
 
 
 def _maker(
