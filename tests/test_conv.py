@@ -99,6 +99,15 @@ def test_images_are_told_apart_by_a_bayesian_convolutional_network(method):
     assert (model.adapt(x, y)(query).labels == expected).mean() >= 0.75
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["maml", "reptile", "mr-maml-w", "bmaml", "mlap-m"])
+def test_images_are_told_apart_by_a_convolutional_network_of_each_baseline(method):
+    sizes = {"layers": 2, "width": 8, "steps": 200, "net": "conv"}
+    model = pacoh.fit(stripes(), method, classes=True, **sizes)
+    (x, y), (query, expected) = stripes(2, seed=1)
+    assert (model.adapt(x, y)(query).labels == expected).mean() >= 0.75
+
+
 def test_numbers_are_predicted_from_images():
     tasks = [(x, x.mean(1)) for x, _ in stripes()]
     predictive = pacoh.fit(tasks, "pacoh-nn-map", net="conv", **TINY).adapt(*tasks[0])(tasks[1][0])

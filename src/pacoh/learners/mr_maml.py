@@ -25,8 +25,8 @@ from pacoh.types import Key, Params, Scalar
 class Coder(AbstractNet):
     """A network in two parts: z, the first `features` outputs of the encoder, and the decoder on z."""
 
-    encoder: MLP = MLP((32, 32, 32))
-    decoder: MLP = MLP((32,))
+    encoder: AbstractNet = MLP((32, 32, 32))
+    decoder: AbstractNet = MLP((32,))
     features: int = eqx.field(static=True, default=32)
 
     def specs(self, d: int, out: int, codes: int | None = None) -> dict[str, list[dict[str, Param]]]:

@@ -9,8 +9,10 @@ from pacoh.inference.map import MAP
 from pacoh.inference.svgd import SVGD
 from pacoh.inference.vi import VI
 from pacoh.learners.base import AbstractMetaLearner
+from pacoh.priors.conv import image_net
 from pacoh.priors.hyper import GroupGaussian
 from pacoh.priors.likelihoods import AbstractLikelihood, Categorical, GaussianNoise
+from pacoh.priors.nets import MLP, AbstractNet
 
 
 class Shape(NamedTuple):
@@ -64,6 +66,17 @@ def task_batch(shape: Shape) -> int | None:
 def likelihood(shape: Shape, noise: float) -> AbstractLikelihood:
     """Of numbers Gaussian noise, of classes the categorical one."""
     return GaussianNoise(noise=noise) if shape.classes is None else Categorical(outputs=shape.classes)
+
+
+def network(
+    shape: Shape, net: str, sizes: tuple[int, ...], activation: str, reach: float, waves: int = 0
+) -> AbstractNet:
+    """A network from its name: `mlp`, or `conv` for inputs that are the pixels of square images."""
+    networks: dict[str, Callable[[], AbstractNet]] = {
+        "mlp": lambda: MLP(sizes, activation, reach, waves),
+        "conv": lambda: image_net(shape.d, sizes, activation, reach),
+    }
+    return choose("net", net, networks)()
 
 
 Recipe = Callable[..., AbstractMetaLearner]

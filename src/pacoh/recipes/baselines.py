@@ -22,11 +22,11 @@ from pacoh.learners.points import AbstractLoss, CrossEntropy, Squared
 from pacoh.priors.likelihoods import Categorical
 from pacoh.priors.nets import MLP
 from pacoh.priors.weights import DiagonalGaussian
-from pacoh.recipes.base import Shape, group_prior, likelihood, task_batch
+from pacoh.recipes.base import Shape, group_prior, likelihood, network, task_batch
 from pacoh.recipes.gp import ALONE, kernel_of
 
 
-def _net(layers: int = 4, width: int = 32, activation: str = "gelu", reach: float = 1.0) -> MLP:
+def _mlp(layers: int = 4, width: int = 32, activation: str = "gelu", reach: float = 1.0) -> MLP:
     return MLP((width,) * layers, activation, reach)
 
 
@@ -61,12 +61,16 @@ def maml(
     inner_steps: int = 5,
     inner_rate: float | None = None,
     test_steps: int = 10,
-    **settings: Any,
+    net: str = "mlp",
+    layers: int = 4,
+    width: int = 32,
+    activation: str = "gelu",
+    reach: float = 1.0,
+    **own: Any,
 ) -> Episodic:
     """A rule of the MAML family, trained by Adam; `share` is the share of a task's points in the context."""
-    own = {name: settings.pop(name) for name in ("share",) if name in settings}
     inner = Inner(inner_steps, _found(shape, inner_rate, 0.015, 0.01), test_steps)
-    rule = kind(_net(**settings), _loss(shape), inner, **own)
+    rule = kind(network(shape, net, (width,) * layers, activation, reach), _loss(shape), inner, **own)
     return _episodic(shape, rule, Training(steps, rate, decay), Training(300, 0.0025, 5e-5), batch)
 
 
@@ -87,6 +91,7 @@ def mr_maml(
     inner_steps: int = 5,
     inner_rate: float | None = None,
     test_steps: int = 10,
+    net: str = "mlp",
     layers: int = 3,
     head_layers: int = 1,
     width: int = 32,
@@ -95,8 +100,9 @@ def mr_maml(
     **own: Any,
 ) -> Episodic:
     """MR-MAML: an encoder of `layers`, a decoder of `head_layers` that adapts; `beta` prices what the encoder knows."""
-    net = Coder(_net(layers, width, activation, reach), _net(head_layers, width, activation), width)
-    rule = kind(net, _loss(shape), Inner(inner_steps, _found(shape, inner_rate, 0.02, 0.01), test_steps), **own)
+    encoder = network(shape, net, (width,) * layers, activation, reach)
+    coder = Coder(encoder, _mlp(head_layers, width, activation), width)
+    rule = kind(coder, _loss(shape), Inner(inner_steps, _found(shape, inner_rate, 0.02, 0.01), test_steps), **own)
     return _episodic(shape, rule, Training(steps, rate, decay), Training(300, 0.005, 1e-5), batch)
 
 
@@ -111,6 +117,7 @@ def bmaml(
     inner_rate: float | None = None,
     test_steps: int = 10,
     noise: float = 0.3,
+    net: str = "mlp",
     layers: int = 4,
     width: int = 32,
     activation: str = "gelu",
@@ -119,8 +126,7 @@ def bmaml(
 ) -> Episodic:
     """BMAML; `chase` is by how many steps the leader is ahead; few tasks a step, for a step moves particles twice."""
     inner = Inner(inner_steps, _found(shape, inner_rate, 0.0125, 0.02), test_steps)
-    net = _net(layers, width, activation, reach)
-    rule = BMAML(net, likelihood(shape, noise), inner, **own)
+    rule = BMAML(network(shape, net, (width,) * layers, activation, reach), likelihood(shape, noise), inner, **own)
     return _episodic(shape, rule, Training(steps, rate, decay), Training(300, 0.005, 0.0), batch)
 
 
@@ -139,7 +145,7 @@ def neural_process(
     **own: Any,
 ) -> Episodic:
     """A neural process; encoders and decoder have `layers`, summaries `width` numbers."""
-    net = _net(layers, width, activation, reach)
+    net = _mlp(layers, width, activation, reach)
     decoded = DecodedNoise() if shape.classes is None else Categorical(shape.classes)
     rule = NeuralProcess(net, net, decoded, path(net), width, **own)
     return _episodic(shape, rule, Training(steps, rate, decay), Training(500, 0.008, 7e-4), batch)
@@ -158,6 +164,7 @@ def mlap(
     delta: float = 0.1,
     spread: float = 0.1,
     noise: float = 0.2,
+    net: str = "mlp",
     layers: int = 4,
     width: int = 32,
     activation: str = "gelu",
@@ -165,8 +172,8 @@ def mlap(
     **own: Any,
 ) -> MLAP:
     """MLAP; `wide` and `narrow` are the sds of hyper-prior and hyper-posterior."""
-    net = _net(layers, width, activation, reach)
-    family = Family(net, likelihood(shape, noise), DiagonalGaussian(spread), complexity(delta), **own)
+    hypotheses = network(shape, net, (width,) * layers, activation, reach), likelihood(shape, noise)
+    family = Family(*hypotheses, DiagonalGaussian(spread), complexity(delta), **own)
     engines = MAP(Adam(rate, steps)), MAP(Adam(adapt_rate, adapt_steps))
     return MLAP(family, *engines, predict, task_batch(shape) if batch is None else batch)
 
@@ -184,6 +191,6 @@ def mtgp(
 ) -> MTGP:
     """A multi-task GP; `rank` is that of what tasks share."""
     del shape
-    prior = Coregionalised(kernel_of(kernel, _net(), 2), rank, noise)
+    prior = Coregionalised(kernel_of(kernel, _mlp(), 2), rank, noise)
     engines = MAP(Adam(rate, steps)), MAP(Adam(adapt_rate, adapt_steps))
     return MTGP(group_prior(default=ALONE | {"task": 1.0}), prior, *engines)

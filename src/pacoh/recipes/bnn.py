@@ -10,11 +10,9 @@ from pacoh.learners.pacoh import PACOH
 from pacoh.learners.sharpen import Sharpened
 from pacoh.learners.vanilla import Fixed
 from pacoh.priors.bnn import AbstractDrawnPrior, BNNPrior
-from pacoh.priors.conv import image_net
 from pacoh.priors.last_layer import LastLayerBNN
-from pacoh.priors.nets import MLP, AbstractNet
 from pacoh.priors.weights import DiagonalGaussian
-from pacoh.recipes.base import Shape, choose, group_prior, likelihood, task_batch
+from pacoh.recipes.base import Shape, group_prior, likelihood, network, task_batch
 from pacoh.theory import Rates
 
 NN_SDS = {"input": 8.0, "weight": 10.0, "bias": 1.4, "spread": 0.06, "level": 5.0, "noise": 1.2}
@@ -55,16 +53,11 @@ def bnn_prior(
     draws = (2 if exact else 10 if shape.classes is None else 50) if draws is None else draws
     waves = (64 if exact else 0) if waves is None else waves
     spread = (0.23 if shape.classes is None else 0.4) if spread is None else spread
-    sizes, weights = ((width,) * layers, activation, reach), DiagonalGaussian(spread)
-    networks: dict[str, Callable[[], AbstractNet]] = {
-        "mlp": lambda: MLP(*sizes, waves),
-        "conv": lambda: image_net(shape.d, *sizes),
-    }
-    network: Any = choose("net", net, networks)()
     engine = SVGD(particles=hypotheses, optimizer=Adam(adapt_rate, adapt_steps))
-    rest: dict[str, Any] = {"weights": weights, "adaptation": engine, "draws": draws}
+    rest: dict[str, Any] = {"weights": DiagonalGaussian(spread), "adaptation": engine, "draws": draws}
     rest |= {"points": points, "average": average, "coupled": coupled}
-    rest |= {"net": network, "likelihood": likelihood(shape, noise)}
+    rest |= {"net": network(shape, net, (width,) * layers, activation, reach, waves)}
+    rest |= {"likelihood": likelihood(shape, noise)}
     return LastLayerBNN(**rest) if exact else BNNPrior(**rest)
 
 
