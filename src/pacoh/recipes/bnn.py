@@ -24,6 +24,10 @@ together (draws 100-105, MAP, 2,000 steps, two draws an evidence: longer trainin
 """
 
 
+MANY = 64
+"""Points of a task from which on learning it alone takes more steps."""
+
+
 def bnn_prior(
     shape: Shape,
     *,
@@ -106,14 +110,17 @@ def vanilla_bnn(
     shape: Shape,
     *,
     spread: float | None = None,
-    activation: str | None = None,
     exact: bool = False,
     hypotheses: int = 10,
-    adapt_steps: int = 1000,
+    adapt_steps: int | None = None,
     **prior: Any,
 ) -> Fixed:
-    """A network of zero-centred weights, all drawn, learned from one task by Stein particles."""
-    spread = (2.0 if shape.classes is None else 4.0) if spread is None else spread
-    activation = ("tanh" if shape.classes is None else "gelu") if activation is None else activation
-    adapting: dict[str, Any] = {"hypotheses": hypotheses, "adapt_steps": adapt_steps}
-    return Fixed(bnn_prior(shape, spread=spread, activation=activation, exact=exact, **adapting, **prior))
+    """A network of zero-centred weights, all drawn, learned from one task by Stein particles.
+
+    On validation tasks of Cauchy: log-likelihood -.48 and RMSE .322; with tanh -.49 and .351, at the spread 2 -.75 and
+    .364. Tasks of many points take more steps: on half of six meta-train sensors of Berkeley, learned from the other,
+    1,000 steps give an RMSE of .20 and 3,000 of .09.
+    """
+    spread = (1.4 if shape.classes is None else 4.0) if spread is None else spread
+    steps = (3000 if shape.m > MANY else 1000) if adapt_steps is None else adapt_steps
+    return Fixed(bnn_prior(shape, spread=spread, exact=exact, hypotheses=hypotheses, adapt_steps=steps, **prior))
