@@ -124,7 +124,7 @@ def test_every_method_takes_the_settings_that_experiments_give_it():
         targets = {column.key: column.targets for column in made.columns}
         for cell in made.cells():
             if cell.what["kind"] == "scores" and cell.what["method"] != "oracle":
-                shape = registry.Shape(20, 20.0, 12, 5 if targets[cell.column] == "classes" else None)
+                shape = registry.Shape(20, 20.0, 16, 5 if targets[cell.column] == "classes" else None)
                 registry.learner(cell.what["method"], shape, **cell.what["settings"])
 
 

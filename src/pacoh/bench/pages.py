@@ -52,7 +52,14 @@ class Code:
     text: str
 
 
-Block = Heading | Text | Items | Grid | Image | Code
+@dataclass(frozen=True)
+class Details:
+    """What only the HTML page shows."""
+
+    blocks: "Sequence[Block]"
+
+
+Block = Heading | Text | Items | Grid | Image | Code | Details
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; }
@@ -85,6 +92,8 @@ def _html(block: Block) -> str:
             return "<ul>" + "".join(f"<li>{escape(text)}</li>" for text in texts) + "</ul>"
         case Code(text):
             return f"<pre>{escape(text)}</pre>"
+        case Details(blocks):
+            return "\n".join(map(_html, blocks))
         case Image(_, caption, svg):
             data = base64.b64encode(svg).decode()
             image = f'<img alt="{escape(caption)}" src="data:image/svg+xml;base64,{data}">'
@@ -108,10 +117,10 @@ def _line(line: Sequence[tuple[str, bool]]) -> str:
 
 def to_markdown(blocks: Iterable[Block]) -> str:
     """The same as text; a group of columns is named in each of its columns."""
-    return "\n\n".join(map(_markdown, blocks)) + "\n"
+    return "\n\n".join(_markdown(block) for block in blocks if not isinstance(block, Details)) + "\n"
 
 
-def _markdown(block: Block) -> str:
+def _markdown(block: Heading | Text | Items | Grid | Image | Code) -> str:
     match block:
         case Heading(level, text):
             return "#" * level + f" {text}"

@@ -3,7 +3,7 @@
 import io
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import matplotlib
@@ -25,6 +25,7 @@ class Picture:
     name: str
     caption: str
     svg: bytes
+    detail: bool = False
 
 
 def pictures(results: Results) -> Iterator[Picture]:
@@ -55,7 +56,7 @@ def _of_column(results: Results, column: Column) -> Iterator[Picture]:
     figure = _learning(results, column)
     if figure is not None:
         said = f"{column.label}: what training climbs, a line a seed, over the share of the training done."
-        yield _picture(f"{made.name}-{safe}-learning", said, figure)
+        yield replace(_picture(f"{made.name}-{safe}-learning", said, figure), detail=True)
     if made.illustrate:
         figure = _illustrations(results, column)
         if figure is not None:

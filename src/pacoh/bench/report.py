@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pacoh.bench.pages import Block, Code, Grid, Heading, Image, Items, Text, to_html, to_markdown
+from pacoh.bench.pages import Block, Code, Details, Grid, Heading, Image, Items, Text, to_html, to_markdown
 from pacoh.bench.pictures import pictures
 from pacoh.bench.spec import Claim, Table, published
 from pacoh.bench.store import Plan, Store
@@ -15,14 +15,14 @@ from pacoh.errors import PacohError
 from pacoh.writing import write_whole
 
 
-def write(folder: Path, out: Path, name: str = "report") -> list[Path]:
-    """Writes an HTML page, a Markdown page and the figures that the latter shows."""
+def write(folder: Path, out: Path, name: str = "report", note: str = "") -> list[Path]:
+    """Writes an HTML page, a Markdown page and the figures that the latter shows; a note follows the first lines."""
     if not folder.is_dir():
         raise PacohError(
             f"There is no folder {str(folder)!r} of results: make it with `pacoh bench run NAME --out ...`."
         )
     store = Store(folder)
-    blocks = list(report(store, store.plans()))
+    blocks = list(report(store, store.plans(), note))
     (out / "figures").mkdir(parents=True, exist_ok=True)
     written = [out / f"{name}.html", out / f"{name}.md"]
     write_whole(written[0], to_html("Benchmark", blocks).encode())
@@ -33,7 +33,7 @@ def write(folder: Path, out: Path, name: str = "report") -> list[Path]:
     return written
 
 
-def report(store: Store, plans: list[Plan]) -> Iterator[Block]:
+def report(store: Store, plans: list[Plan], note: str = "") -> Iterator[Block]:
     """All that the folder holds: first whether PACOH beats what needs no learning."""
     every = [(plan, Results(plan.experiment, store)) for plan in plans]
     yield Heading(1, "Benchmark")
@@ -42,6 +42,7 @@ def report(store: Store, plans: list[Plan]) -> Iterator[Block]:
         or ["No PACOH method was run beside a naive reference."]
     )
     yield Items([*(_standing(results) for _, results in every), *_others(store, every)])
+    yield from (Text(" ".join(paragraph.split())) for paragraph in note.split("\n\n") if paragraph.strip())
     for plan, results in every:
         yield Heading(2, plan.experiment.name)
         yield Text(plan.experiment.summary)
@@ -50,9 +51,10 @@ def report(store: Store, plans: list[Plan]) -> Iterator[Block]:
             yield from show_table(results, table)
         yield from _claims(results)
         for picture in pictures(results):
-            yield Image(picture.name, picture.caption, picture.svg)
+            image = Image(picture.name, picture.caption, picture.svg)
+            yield Details([image]) if picture.detail else image
         yield from _settings(results)
-        yield from _times(results)
+        yield Details(list(_times(results)))
         yield Heading(3, "Commands")
         yield Code("\n".join([plan.command, f"pacoh bench report {store.root}"]))
 

@@ -85,11 +85,15 @@ def report(
     folder: Annotated[Path, typer.Argument(help="A folder of results of `bench run`.")],
     out: Annotated[Path | None, typer.Option(help="Where the pages go (default: the folder).")] = None,
     name: Annotated[str, typer.Option(help="The pages' name.")] = "report",
+    note: Annotated[
+        Path | None, typer.Option(help="A text file whose paragraphs follow the first lines.", exists=True)
+    ] = None,
 ) -> None:
     """Writes one HTML page and a Markdown page: tables beside published numbers, comparisons, figures, times."""
     from pacoh.bench.report import write
 
-    for path in write(folder, out or folder, name):
+    said = "" if note is None else note.read_text(encoding="utf-8")
+    for path in write(folder, out or folder, name, said):
         typer.echo(path)
 
 
