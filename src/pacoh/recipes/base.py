@@ -14,7 +14,12 @@ from pacoh.priors.likelihoods import AbstractLikelihood, Categorical, GaussianNo
 
 
 class Shape(NamedTuple):
-    """What a default may depend on: tasks, mean points a task, inputs, and the classes where there are any."""
+    """What a default may depend on: tasks, mean points a task, inputs, and the classes where there are any.
+
+    >>> from pacoh.registry import Shape
+    >>> Shape(n=20, m=5.0, d=2)
+    Shape(n=20, m=5.0, d=2, classes=None)
+    """
 
     n: int
     m: float
