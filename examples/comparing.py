@@ -37,7 +37,8 @@ def compare(train, test, methods: dict[str, dict], subject: str, **options) -> d
 
 def verdict(ours: np.ndarray, theirs: np.ndarray, score: str) -> str:
     """Whether a score is better over tasks, in words."""
-    gain = (theirs - ours) if score == "rmse" else (ours - theirs)
-    mean, error = gain.mean(), gain.std(ddof=1) / np.sqrt(len(gain))
-    word = "no clear difference" if abs(mean) <= 2 * error else "better" if mean > 0 else "WORSE"
-    return f"{word} ({score} {'lower' if score == 'rmse' else 'higher'} by {mean:.3f} +- {error:.3f} a task)"
+    gap = ours - theirs
+    mean, error = gap.mean(), gap.std(ddof=1) / np.sqrt(len(gap))
+    better = mean < 0 if score == "rmse" else mean > 0
+    word = "no clear difference" if abs(mean) <= 2 * error else "better" if better else "WORSE"
+    return f"{word} ({score} {'higher' if mean > 0 else 'lower'} by {abs(mean):.3f} +- {error:.3f} a task)"

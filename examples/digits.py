@@ -1,7 +1,7 @@
 """Handwritten digits that were never seen: three kinds a task, three drawings of each.
 
-Data: scikit-learn's `load_digits`. Tasks to learn from are made of the digits 0 to 4, held-out tasks of 5 to 9. Labels are
-each task's own (`classes="task"`).
+Data: scikit-learn's `load_digits`. Tasks to learn from are made of the digits 0 to 4, held-out tasks of 5 to 9. Labels
+are each task's own (`classes="task"`).
 
 python examples/digits.py
 """
