@@ -3,6 +3,7 @@
 import doctest
 import importlib
 import inspect
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -59,7 +60,6 @@ def test_the_example_in_a_docstring_does_what_it_says(name, one, tmp_path, monke
 
 def test_the_reference_names_every_public_object():
     text = "\n".join(page.read_text() for page in PAGES)
-    documented = {line.split("::")[1].strip() for line in text.splitlines() if line.startswith(".. auto")}
-    places = (name.rpartition(".") for name in documented)
+    places = (name.rpartition(".") for name in re.findall(r"^\.\. auto(?:class|function):: (\S+)", text, re.MULTILINE))
     told = {id(getattr(importlib.import_module(module), attribute)) for module, _, attribute in places}
     assert [name for name, one in PUBLIC.items() if id(one) not in told] == []
