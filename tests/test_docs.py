@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGE = (DOCS / "own-tasks.md").read_text()
 TEXTS = {path.stem: path.read_text() for path in (ROOT / "README.md", *sorted(DOCS.glob("*.md")))}
-ELSEWHERE = {"README", "own-tasks", "optimize", "errors"}  # these have tests of their own
+ELSEWHERE = {"README", "own-tasks", "errors"}  # these have tests of their own
 QUICK = {"learners"}
 FEW = 20  # steps
 
