@@ -118,6 +118,14 @@ def test_every_message_on_the_page_of_errors_is_given_and_its_remedy_works(tmp_p
         assert fnmatchcase(told or "", pattern), f"{code}\nexpected: {expected}\nsays: {told}"
 
 
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))], ids=lambda page: page.stem
+)
+def test_every_link_to_a_file_leads_somewhere(page):
+    links = re.findall(r"\]\(([^)#\s]+)", "".join(re.split(r"```.*?```", page.read_text(), flags=re.DOTALL)))
+    assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
+
+
 def test_the_page_of_methods_names_every_method():
     assert [name for name in registry.METHODS if f"`{name}`" not in TEXTS["methods"]] == []
 
