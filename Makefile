@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: install demo test check slow clean
+.PHONY: install demo docs test check slow clean
 
 install: $(STAMP)
 
@@ -19,9 +19,12 @@ $(STAMP): requirements.txt pyproject.toml
 demo: install
 	$(BIN)/pacoh demo --out demo
 
+docs: install
+	$(BIN)/sphinx-build -W --keep-going -n -q -b html docs build/docs
+
 check: install
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks examples docs/*.py
+	$(BIN)/ruff format --check src tests benchmarks examples docs/*.py
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 

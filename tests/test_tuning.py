@@ -48,6 +48,12 @@ def test_every_task_is_left_out_once_and_never_trained_on_then():
     assert points == sum(all_tasks.sizes)
 
 
+def test_one_fold_leaves_half_of_the_tasks_to_train_on():
+    fold = leave_out_folds(tasks(5), count=1, context=0.5, seed=0)
+    assert fold.train.x.shape[:2] == (1, 3)
+    assert fold.valid.context.x.shape[:2] == (1, 2)
+
+
 def test_leaving_out_needs_three_tasks():
     with pytest.raises(PacohError, match="3 tasks or more, got 2"):
         leave_out_folds(tasks(2), count=2, context=0.5, seed=0)

@@ -50,7 +50,15 @@ def _predict_tasks(meta: AbstractMetaModel, contexts: Dataset, x: jax.Array, key
 
 @dataclass(frozen=True)
 class Predictor:
-    """A model adapted to one task: call it on inputs."""
+    """A model adapted to one task: call it on inputs.
+
+    >>> import pacoh
+    >>> from pacoh.testing import ragged_tasks
+    >>> predictor = pacoh.fit(ragged_tasks(), "pacoh-gp-map", steps=20).adapt([0.0, 1.0], [0.1, 0.9])
+    >>> predictive = predictor([0.5, 0.7, 0.9])
+    >>> predictive.mean.shape, predictive.std.shape
+    ((3,), (3,))
+    """
 
     task: Adaptation
     units: Standardizer
@@ -70,7 +78,20 @@ class Predictor:
 
 @dataclass(frozen=True)
 class Model:
-    """What was learned from the tasks, with the units it was learned in and a card that says how."""
+    """What was learned from the tasks, with the units it was learned in and a card that says how.
+
+    >>> import pacoh
+    >>> from pacoh.testing import ragged_tasks
+    >>> tasks = pacoh.read(ragged_tasks())
+    >>> model = pacoh.fit(tasks, "pacoh-gp-map", steps=20)
+    >>> model.card["method"], model.card["tasks"], model.card["points"]["in_all"]
+    ('pacoh-gp-map', 4, 18)
+    >>> low, high = model.adapt([0.0, 1.0], [0.1, 0.9])([0.5]).interval(0.9)
+    >>> bool(low[0] < high[0])
+    True
+    >>> sorted(name for name, value in model.evaluate(tasks.split(2)).items() if value is not None)
+    ['calibration_error', 'coverage_90', 'crps', 'log_likelihood', 'pooled_calibration_error', 'rmse']
+    """
 
     meta: AbstractMetaModel
     units: Standardizer
@@ -164,7 +185,14 @@ class Model:
 
 
 def load(path: str | Path) -> Model:
-    """Reads a model that `Model.save` wrote."""
+    """Reads a model that `Model.save` wrote.
+
+    >>> import pacoh
+    >>> from pacoh.testing import ragged_tasks
+    >>> pacoh.fit(ragged_tasks(), "pooled-ridge").save("model.safetensors")
+    >>> pacoh.load("model.safetensors").card["method"]
+    'pooled-ridge'
+    """
     content, card = persistence.load(path)
     return Model(content["meta"], content["units"], card)
 
@@ -186,6 +214,18 @@ def fit(
     settings that are not given; the card then says what was chosen and why. `classes` says that the targets are labels:
     True where they mean the same in all tasks, "task" where each task has labels of its own, as many in every task.
     `categorical` names inputs that are labels; `pacoh.read` has more ways to say what is what.
+
+    >>> import numpy as np
+    >>> import pacoh
+    >>> slopes = [1.8, 2.0, 2.1, 2.2]
+    >>> tasks = [(np.arange(4.0), slope * np.arange(4.0)) for slope in slopes]
+    >>> model = pacoh.fit(tasks, "pooled-ridge")
+    >>> model.adapt([0.0, 1.0], [0.0, 2.1])([2.0, 3.0]).mean.round(2)
+    array([4.05, 6.07])
+    >>> labels = [(np.arange(4.0), ["low", "low", "high", "high"]) for _ in range(3)]
+    >>> few = pacoh.fit(labels, "nearest-prototype", classes=True)
+    >>> few.adapt([0.0, 3.0], ["low", "high"])([0.4, 2.9]).labels
+    array(['low', 'high'], dtype=object)
     """
     known = read(tasks, classes=classes, categorical=categorical)
     pairs = known.pairs()
@@ -204,6 +244,13 @@ def fit_many(
     """A model for each source of tasks with its seed, as `fit` gives them up to rounding, all trained in one `vmap`.
 
     The sources are draws of one kind: as many tasks of as many inputs in each.
+
+    >>> from pacoh.api import fit_many
+    >>> from pacoh.testing import ragged_tasks
+    >>> draws = [ragged_tasks(seed=seed) for seed in (0, 1)]
+    >>> models = fit_many(draws, "pooled-ridge", seeds=[0, 1])
+    >>> [model.card["seed"] for model in models]
+    [0, 1]
     """
     known = [read(source) for source in sources]
     shapes = [_shape(tasks) for tasks in known]
@@ -242,7 +289,14 @@ def _tuned(
 
 
 def fit_oracle(environment: AbstractEnvironment, draw: int) -> Model:
-    """The Bayes-optimal predictor of an environment, as a model."""
+    """The Bayes-optimal predictor of an environment, as a model.
+
+    >>> from pacoh import registry
+    >>> from pacoh.api import fit_oracle
+    >>> best = fit_oracle(registry.environment("sinusoid"), draw=0)
+    >>> best.card["method"], best.adapt()([0.0, 1.0]).mean.shape
+    ('oracle', (2,))
+    """
     learner = environment.oracle()
     if learner is None:
         raise PacohError(

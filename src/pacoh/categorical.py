@@ -16,7 +16,13 @@ from pacoh.types import Key
 
 
 class AbstractClasses(AbstractPredictive):
-    """A predictive of a class."""
+    """A predictive of a class.
+
+    >>> import numpy as np
+    >>> from pacoh.categorical import AbstractClasses, PointClass
+    >>> isinstance(PointClass(np.array([0, 1])), AbstractClasses)
+    True
+    """
 
     @property
     @abc.abstractmethod
@@ -44,7 +50,14 @@ def _labels(ids: Array, classes: tuple | None) -> np.ndarray:
 
 
 class PointClass(AbstractClasses):
-    """A class without a probability: what needs one is refused."""
+    """A class without a probability: what needs one is refused.
+
+    >>> import numpy as np
+    >>> from pacoh.categorical import PointClass
+    >>> said = PointClass(np.array([0, 1, 1]), classes=("fine", "hot"))
+    >>> said.mode, said.labels.tolist()
+    (array([0, 1, 1]), ['fine', 'hot', 'hot'])
+    """
 
     ids: Int[Array, "*n q"]
     classes: tuple | None = eqx.field(static=True, default=None)
@@ -77,7 +90,15 @@ class PointClass(AbstractClasses):
 
 
 class CategoricalMixture(AbstractClasses):
-    """sum_k w_k Categorical(softmax(logits_k)) at each query point; equal weights unless `log_weights` says else."""
+    """sum_k w_k Categorical(softmax(logits_k)) at each query point; equal weights unless `log_weights` says else.
+
+    >>> import numpy as np
+    >>> from pacoh.categorical import CategoricalMixture
+    >>> logits = np.log([[[0.9, 0.1]], [[0.5, 0.5]]])  # two components, one query, two classes
+    >>> said = CategoricalMixture(logits, classes=("fine", "hot"))
+    >>> said.probs.round(2), said.labels.tolist(), said.confidence.round(2)
+    (array([[0.7, 0.3]]), ['fine'], array([0.7]))
+    """
 
     logits: Float[Array, "*n K q C"]
     log_weights: Float[Array, "*n K"] | None = None
@@ -130,7 +151,13 @@ class CategoricalMixture(AbstractClasses):
 
 
 def named(predictive: AbstractPredictive, classes: tuple | None) -> AbstractPredictive:
-    """The same predictive with the labels of its classes; numbers as they are."""
+    """The same predictive with the labels of its classes; numbers as they are.
+
+    >>> import numpy as np
+    >>> from pacoh.categorical import PointClass, named
+    >>> named(PointClass(np.array([1, 0])), ("fine", "hot")).labels.tolist()
+    ['hot', 'fine']
+    """
     if isinstance(predictive, CategoricalMixture):
         return CategoricalMixture(predictive.logits, predictive.log_weights, classes)
     if isinstance(predictive, PointClass):

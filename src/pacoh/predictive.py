@@ -28,14 +28,27 @@ def _spaces(array) -> tuple[ModuleType, ModuleType]:
 
 
 def mean_absolute(loc, scale):
-    """E|Y| of Y ~ N(loc, scale^2)."""
+    """E|Y| of Y ~ N(loc, scale^2).
+
+    >>> import numpy as np
+    >>> from pacoh.predictive import mean_absolute
+    >>> mean_absolute(np.array([0.0, 5.0]), 1.0).round(4)  # sqrt(2/pi); nearly 5
+    array([0.7979, 5.    ])
+    """
     xp, special = _spaces(loc)
     z = loc / scale
     return scale * (2 * xp.exp(-0.5 * z**2 - _LOG_ROOT_TWO_PI) + z * (2 * special.ndtr(z) - 1))
 
 
 class AbstractPredictive(eqx.Module):
-    """What is said of y at each query point: a number or a class, with or without a distribution."""
+    """What is said of y at each query point: a number or a class, with or without a distribution.
+
+    >>> import pacoh
+    >>> from pacoh.predictive import AbstractPredictive
+    >>> from pacoh.testing import ragged_tasks
+    >>> isinstance(pacoh.fit(ragged_tasks(), "pooled-ridge").adapt()([0.5]), AbstractPredictive)
+    True
+    """
 
     @abc.abstractmethod
     def affine(self, loc, scale) -> "AbstractPredictive":
@@ -54,13 +67,25 @@ def to_host(predictive: AbstractPredictive, count: int, loc, scale) -> AbstractP
     """The first `count` query points in NumPy and in the units loc + scale * y.
 
     Methods are called through their class: a module's bound method costs more than this arithmetic.
+
+    >>> import jax.numpy as jnp
+    >>> from pacoh.predictive import Point, to_host
+    >>> to_host(Point(jnp.array([0.5, 1.0, 0.0])), 2, 100.0, 10.0).mean
+    array([105., 110.])
     """
     kind = type(predictive)
     return kind.affine(kind.first(kind.numpy(predictive), count), loc, scale)
 
 
 class AbstractNumeric(AbstractPredictive):
-    """A predictive of a number."""
+    """A predictive of a number.
+
+    >>> import pacoh
+    >>> from pacoh.predictive import AbstractNumeric
+    >>> from pacoh.testing import ragged_tasks
+    >>> isinstance(pacoh.fit(ragged_tasks(), "pooled-ridge").adapt()([0.5]), AbstractNumeric)
+    True
+    """
 
     @property
     @abc.abstractmethod
@@ -69,7 +94,14 @@ class AbstractNumeric(AbstractPredictive):
 
 
 class AbstractDistribution(AbstractNumeric):
-    """A predictive of a number with a density, quantiles and draws."""
+    """A predictive of a number with a density, quantiles and draws.
+
+    >>> import pacoh
+    >>> from pacoh.predictive import AbstractDistribution
+    >>> from pacoh.testing import ragged_tasks
+    >>> isinstance(pacoh.fit(ragged_tasks(), "pooled-ridge").adapt()([0.5]), AbstractDistribution)  # it predicts points
+    False
+    """
 
     @property
     @abc.abstractmethod
@@ -102,7 +134,17 @@ class AbstractDistribution(AbstractNumeric):
 
 
 class Point(AbstractNumeric):
-    """A prediction without a distribution: everything but the mean is refused."""
+    """A prediction without a distribution: everything but the mean is refused.
+
+    >>> import numpy as np
+    >>> from pacoh.predictive import Point
+    >>> Point(np.array([1.0, 2.0])).affine(10.0, 2.0).mean
+    array([12., 14.])
+    >>> Point(np.array([1.0, 2.0])).std
+    Traceback (most recent call last):
+        ...
+    pacoh.errors.PacohError: This method predicts points, not distributions: there is no 'std'. Use `mean`, ...
+    """
 
     loc: Float[Array, "*n q"]
 
@@ -129,7 +171,18 @@ class Point(AbstractNumeric):
 
 
 class GaussianMixture(AbstractDistribution):
-    """sum_k w_k N(loc_k, scale_k^2) at each query point; equal weights unless `log_weights` says otherwise."""
+    """sum_k w_k N(loc_k, scale_k^2) at each query point; equal weights unless `log_weights` says otherwise.
+
+    >>> import numpy as np
+    >>> from pacoh.predictive import GaussianMixture
+    >>> said = GaussianMixture(loc=np.array([[-1.0], [1.0]]), scale=np.full((2, 1), 0.1))  # two components, one query
+    >>> said.mean, said.std.round(3), said.quantile(0.9).round(3)
+    (array([0.]), array([1.005]), array([1.084]))
+    >>> said.cdf(np.array([0.0])), said.log_prob(np.array([1.0])).round(3)
+    (array([0.5]), array([0.69]))
+    >>> [end.round(2).tolist() for end in said.interval(0.5)]
+    [[-1.0], [1.0]]
+    """
 
     loc: Float[Array, "*n K q"]
     scale: Float[Array, "*n K q"]

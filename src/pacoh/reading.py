@@ -25,6 +25,14 @@ class Tasks:
     """Checked tasks: float64 inputs, float64 targets or (with `classes`) int64 class ids.
 
     `codec` encodes later rows as these were; `context` marks rows where a split column was read.
+
+    >>> import pacoh
+    >>> tasks = pacoh.read({"a": ([0.0, 1.0, 2.0], [0.1, 1.2, 1.9]), "b": ([0.0, 1.0], [0.0, 1.1])})
+    >>> tasks.names, tasks.sizes, tasks.columns
+    (('a', 'b'), (3, 2), ('x0',))
+    >>> split = tasks.split(1)
+    >>> split.context.sizes, split.query.sizes
+    ((1, 1), (2, 1))
     """
 
     names: tuple[str, ...]
@@ -105,7 +113,14 @@ class Tasks:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """What a learner is given of each task, and what it is asked."""
+    """What a learner is given of each task, and what it is asked.
+
+    >>> import pacoh
+    >>> tasks = pacoh.read([([0.0, 1.0, 2.0, 3.0], [0.1, 1.2, 1.9, 3.1]), ([0.0, 1.0], [0.0, 1.1])])
+    >>> split = tasks.split(0.5)
+    >>> split.context.sizes, split.query.sizes
+    ((2, 1), (2, 1))
+    """
 
     context: Tasks
     query: Tasks
@@ -147,6 +162,18 @@ def read(
     With `codec`, the tasks are encoded as those it was learned from: columns, levels and labels must be known.
     Columns of text in a DataFrame or Parquet file are categorical; elsewhere `categorical` names them. `classes` says
     that the targets are labels: True where they mean the same in all tasks, "task" where each task has its own.
+
+    >>> import pacoh
+    >>> tasks = pacoh.read([([0.0, 1.0, 2.0], [0.1, 1.2, 1.9]), ([0.0, 1.0], [0.0, 1.1])])
+    >>> len(tasks), tasks.sizes
+    (2, (3, 2))
+    >>> labels = pacoh.read([([0.0, 1.0], ["no", "yes"]), ([2.0], ["yes"])], classes=True)
+    >>> labels.classes, labels.y[0].tolist()
+    (('no', 'yes'), [0, 1])
+    >>> pacoh.read([([0.0, 1.0], [0.1, 1.2])])
+    Traceback (most recent call last):
+        ...
+    pacoh.errors.PacohError: A prior is learned from 2 tasks or more, got 1: 0. Pass more tasks, one (X, y) ...
     """
     if classes not in (True, False, "task"):
         raise PacohError(

@@ -38,7 +38,14 @@ from pacoh.recipes.gp import mll_gp, pacoh_gp, pacoh_gp_nuts, vanilla_gp
 
 @dataclass(frozen=True)
 class Method:
-    """A method: how its learner is made from a shape and settings, and what it can do."""
+    """A method: how its learner is made from a shape and settings, and what it can do.
+
+    >>> from pacoh.registry import METHODS
+    >>> METHODS["maml"].summary
+    'an initialisation that a few gradient steps adapt, by second derivatives'
+    >>> METHODS["maml"].distributional, METHODS["maml"].classes, METHODS["mtgp"].holds_data
+    (False, True, True)
+    """
 
     make: Callable[..., AbstractMetaLearner]
     summary: str
@@ -165,6 +172,7 @@ METHODS: dict[str, Method] = {
         mtgp, "one GP over all tasks (coregionalisation); its model holds the meta-train tasks", holds_data=True
     ),
 }
+"""Every method by its name; `pacoh list` prints them."""
 
 ENVIRONMENTS: dict[str, Callable[..., AbstractEnvironment]] = {
     "sinusoid": Sinusoid,
@@ -181,6 +189,7 @@ ENVIRONMENTS: dict[str, Callable[..., AbstractEnvironment]] = {
     "hartmann3": Hartmann3,
     "hartmann6": Hartmann6,
 }
+"""Every environment by its name."""
 
 
 _LEAST = {"layers": 0, "warmup": 0}  # whole numbers; those below start at 1
@@ -215,7 +224,16 @@ def _check_kind(method: str, shape: Shape) -> None:
 
 
 def learner(method: str, shape: Shape, *, guard: bool = False, **settings: Any) -> AbstractMetaLearner:
-    """The learner that a name and settings stand for; `guard` mixes in a weak GP where a context asks for it."""
+    """The learner that a name and settings stand for; `guard` mixes in a weak GP where a context asks for it.
+
+    >>> from pacoh import registry
+    >>> type(registry.learner("pacoh-gp-map", registry.Shape(n=20, m=5.0, d=2), steps=500)).__name__
+    'PACOH'
+    >>> registry.learner("gp", registry.Shape(n=20, m=5.0, d=2))
+    Traceback (most recent call last):
+        ...
+    pacoh.errors.PacohError: There is no method 'gp'. Methods: pacoh-gp-map, pacoh-gp-svgd, pacoh-gp-vi, ...
+    """
     if method not in METHODS:
         raise PacohError(f"There is no method {method!r}. Methods: {', '.join(METHODS)}.")
     _check_kind(method, shape)
@@ -233,7 +251,13 @@ def learner(method: str, shape: Shape, *, guard: bool = False, **settings: Any) 
 
 
 def environment(name: str, **settings: Any) -> AbstractEnvironment:
-    """The environment that a name and settings stand for."""
+    """The environment that a name and settings stand for.
+
+    >>> from pacoh import registry
+    >>> draw = registry.environment("sinusoid").draw(0)
+    >>> len(draw.train), draw.train.sizes[0], len(draw.test.context)
+    (20, 5, 20)
+    """
     if name not in ENVIRONMENTS:
         raise PacohError(f"There is no environment {name!r}. Environments: {', '.join(ENVIRONMENTS)}.")
     try:

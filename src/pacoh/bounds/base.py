@@ -50,6 +50,11 @@ class Setting:
 
     `m` is one number (all tasks alike) or one number per task. With unequal sizes beta is still one number:
     the joint change of measure over tasks forces one exponent for all of them.
+
+    >>> from pacoh.bounds import Setting
+    >>> setting = Setting(n=16, m=25, lam=4.0, beta=5.0, delta=0.1)
+    >>> setting.pre, round(setting.omega, 4)
+    (0.2625, 0.0476)
     """
 
     n: int
@@ -90,6 +95,13 @@ class Bound:
     """A bound as the sum of its terms, with what it assumes and whether it is proved for these inputs.
 
     `joint` holds what no single term owns: roots or inverses that mix a KL with the confidence.
+
+    >>> from pacoh.bounds import Setting, meta_bound
+    >>> bound = meta_bound((0.1, 1.0, [0.5] * 16), Setting(n=16, m=25, lam=4.0, beta=5.0, delta=0.1))
+    >>> round(bound.total, 4), bound.certificate
+    (1.1232, True)
+    >>> {name: round(value, 4) for name, value in bound.terms.items()}
+    {'emp': 0.1, 'kl_hyper': 0.2625, 'kl_task': 0.1, 'psi1': 0.025, 'psi2': 0.0312, 'confidence': 0.6044, 'joint': 0.0}
     """
 
     name: str

@@ -14,7 +14,17 @@ from pacoh.errors import PacohError
 
 @dataclass(frozen=True)
 class Certificate:
-    """A bound on the expected bounded loss on a new task, and whether it is a certificate."""
+    """A bound on the expected bounded loss on a new task, and whether it is a certificate.
+
+    >>> import math
+    >>> from pacoh.bounds import Setting, certify
+    >>> setting = Setting(n=100, m=100, lam=30.0, beta=30.0, delta=0.1)
+    >>> given = certify(([0.05] * 100, 1.0, [1.0] * 100), setting)
+    >>> given.certified, given.vacuous, round(given.bound.total, 3)
+    (True, False, 0.27)
+    >>> print(certify(([0.05] * 100, math.inf, [1.0] * 100), setting).reasons[0])
+    the hyper-posterior has infinite KL to the hyper-prior (it is made of point masses)
+    """
 
     bound: Bound
     setting: Setting
@@ -77,6 +87,12 @@ def certify(
     `risk` is (empirical loss per task, KL(hyper-posterior, hyper-prior), mean KL(Q_i, P) per task); KLs may be
     infinite, or NaN where they are not known. `reasons` lists why the theory does not cover the model; any of them, or
     a KL that is infinite or not known, withdraws it.
+
+    >>> from pacoh.bounds import Setting, certify
+    >>> setting = Setting(n=100, m=100, lam=30.0, beta=30.0, delta=0.1)
+    >>> given = certify(([0.05] * 100, 1.0, [1.0] * 100), setting)
+    >>> print(str(given)[:82], "...")
+    Certificate: with probability at least 0.9 over the draw of the 100 tasks, the exp ...
     """
     emp_tasks, kl_hyper, kl_tasks = risk
     unknown = bool(np.isnan([kl_hyper, *kl_tasks]).any())

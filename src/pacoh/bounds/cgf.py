@@ -17,7 +17,12 @@ _DROP = 44.0  # e^-44 of the integrand's peak is below double precision
 
 @dataclass(frozen=True)
 class SquaredLoss:
-    """The noise variance of the model (s2), the input variance (sx2) and the true noise variance (se2)."""
+    """The noise variance of the model (s2), the input variance (sx2) and the true noise variance (se2).
+
+    >>> from pacoh.bounds import SquaredLoss
+    >>> SquaredLoss(noise_var=1.0, x_var=1.0, eps_var=0.25).eps_var
+    0.25
+    """
 
     noise_var: float
     x_var: float
@@ -31,7 +36,12 @@ class SquaredLoss:
 
 @dataclass(frozen=True)
 class Gap:
-    """w - w* is Gaussian in d dimensions: variance `var` per coordinate, squared length `dist2` of its mean."""
+    """w - w* is Gaussian in d dimensions: variance `var` per coordinate, squared length `dist2` of its mean.
+
+    >>> from pacoh.bounds import Gap
+    >>> Gap(d=2, var=0.5, dist2=1.0)
+    Gap(d=2, var=0.5, dist2=1.0)
+    """
 
     d: int
     var: float
@@ -55,6 +65,13 @@ def log_moment(gamma: float, power: float, gap: Gap, loss: SquaredLoss) -> float
     The exponential part is taken out by exact tilting. The rest, E (1 + gamma v/s2)^{-power/2}, is an integral of
     Laplace transforms: a^{-p} = int s^{p-1} e^{-as} ds / Gamma(p), and E e^{-s|w-w*|^2} has a closed form. That leaves
     one smooth integral over log s, for which the trapezoid rule converges geometrically.
+
+    >>> from pacoh.bounds import Gap, SquaredLoss, log_moment
+    >>> loss = SquaredLoss(noise_var=1.0, x_var=1.0, eps_var=0.25)
+    >>> round(log_moment(0.1, 5, Gap(d=2, var=0.5, dist2=1.0), loss), 4)
+    0.0848
+    >>> log_moment(0.5, 5, Gap(d=2, var=0.5, dist2=1.0), loss)  # power gamma sx2 var is not below s2
+    inf
     """
     check_number("gamma", gamma, 0, strict=False)
     check_number("power", power, 0)
@@ -153,6 +170,11 @@ def joint_log_moment(beta: float, m: int, n: int, gaps: tuple[Gap, float], loss:
 
     `gaps` is (mu - muT over the hyper-prior, the variance sP2 + sT2 of w - w* at fixed mu). +inf unless
     n < s2 (1 - t)/(beta sx2 sH2) with t = beta sx2 (sP2 + sT2)/s2.
+
+    >>> from pacoh.bounds import Gap, SquaredLoss, joint_log_moment
+    >>> loss = SquaredLoss(noise_var=1.0, x_var=1.0, eps_var=0.25)
+    >>> round(joint_log_moment(0.5, 5, 2, (Gap(d=2, var=0.1, dist2=0.0), 0.2), loss), 4)
+    0.0247
     """
     hyper, inner_var = gaps
     room = 1 - beta * loss.x_var * inner_var / loss.noise_var

@@ -17,7 +17,13 @@ from pacoh.errors import PacohError
 
 @dataclass(frozen=True)
 class Gaussian:
-    """A normal distribution over prior means mu."""
+    """A normal distribution over prior means mu.
+
+    >>> from pacoh.bounds import Gaussian
+    >>> wide, narrow = Gaussian.isotropic(0.0, 4.0, d=2), Gaussian.isotropic([1.0, 0.0], 1.0, d=2)
+    >>> round(narrow.kl(wide), 4), narrow.kl(narrow)
+    (0.7613, 0.0)
+    """
 
     mean: np.ndarray
     cov: np.ndarray
@@ -40,7 +46,17 @@ class Gaussian:
 
 @dataclass(frozen=True)
 class LinearTasks:
-    """n regression tasks, stacked: unused rows of shorter tasks are zero, which changes no formula."""
+    """n regression tasks, stacked: unused rows of shorter tasks are zero, which changes no formula.
+
+    >>> import numpy as np
+    >>> from pacoh.bounds import Gaussian, LinearTasks
+    >>> x = np.array([[1.0], [2.0]])
+    >>> tasks = LinearTasks.of([(x, 2 * x[:, 0]), (x, 3 * x[:, 0])], noise_var=1.0, prior_var=1.0, beta=2.0)
+    >>> tasks.log_z(np.array([2.0])).round(3)  # the first task has the slope 2
+    array([-2.734, -3.15 ])
+    >>> tasks.mean_kl(Gaussian.isotropic(2.0, 0.1, d=1)).round(3)
+    array([0.514, 0.861])
+    """
 
     x: np.ndarray  # n, m, d
     y: np.ndarray  # n, m
@@ -158,6 +174,14 @@ class LinearPacoh:
     """The PACOH of linear-Gaussian tasks, from A = om sum A_i and g = om sum (b_i - A_i muH), section 2 item 3.
 
     `base` is om sum_i log Z_i(muH). Leading axes of a, g and base are separate problems.
+
+    >>> import numpy as np
+    >>> from pacoh.bounds import LinearPacoh, LinearTasks
+    >>> x = np.array([[1.0], [2.0]])
+    >>> tasks = LinearTasks.of([(x, 2 * x[:, 0]), (x, 3 * x[:, 0])], noise_var=1.0, prior_var=1.0, beta=2.0)
+    >>> best = LinearPacoh.of(tasks, omega=0.5, hyper_mean=np.zeros(1), hyper_var=100.0)
+    >>> best.posterior.mean.round(2), round(float(best.kl_hyper), 2)
+    (array([2.47]), 1.75)
     """
 
     a: np.ndarray

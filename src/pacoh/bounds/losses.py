@@ -14,7 +14,12 @@ _TINY = 1e-100  # an sd that counts as none, yet may divide
 
 
 class AbstractLoss(abc.ABC):
-    """A loss in [0, 1] of a function f with noise sd at a point (x, y)."""
+    """A loss in [0, 1] of a function f with noise sd at a point (x, y).
+
+    >>> from pacoh.bounds.losses import AbstractLoss, Outside
+    >>> isinstance(Outside(0.9), AbstractLoss)
+    True
+    """
 
     @property
     @abc.abstractmethod
@@ -28,7 +33,13 @@ class AbstractLoss(abc.ABC):
 
 @dataclass(frozen=True)
 class ClippedAbsolute(AbstractLoss):
-    """min(|y - f| / C, 1)."""
+    """min(|y - f| / C, 1).
+
+    >>> import numpy as np
+    >>> from pacoh.bounds.losses import ClippedAbsolute
+    >>> ClippedAbsolute(clip=2.0).mean(np.array([0.0, 1.0, 9.0]), np.zeros(3), np.ones(3)).round(3)
+    array([0. , 0.5, 1. ])
+    """
 
     clip: float
 
@@ -52,7 +63,13 @@ class ClippedAbsolute(AbstractLoss):
 
 @dataclass(frozen=True)
 class ClippedSquared(AbstractLoss):
-    """min((y - f)^2 / C^2, 1)."""
+    """min((y - f)^2 / C^2, 1).
+
+    >>> import numpy as np
+    >>> from pacoh.bounds.losses import ClippedSquared
+    >>> ClippedSquared(clip=2.0).mean(np.array([0.0, 1.0, 9.0]), np.zeros(3), np.ones(3)).round(3)
+    array([0.  , 0.25, 1.  ])
+    """
 
     clip: float
 
@@ -76,7 +93,13 @@ class ClippedSquared(AbstractLoss):
 
 @dataclass(frozen=True)
 class Outside(AbstractLoss):
-    """1 where y lies outside the central interval of N(f, noise^2) that holds a share `level`, else 0."""
+    """1 where y lies outside the central interval of N(f, noise^2) that holds a share `level`, else 0.
+
+    >>> import numpy as np
+    >>> from pacoh.bounds.losses import Outside
+    >>> Outside(0.9).mean(np.array([0.0, 3.0]), np.zeros(2), np.ones(2))
+    array([0., 1.])
+    """
 
     level: float = 0.9
 
@@ -96,7 +119,12 @@ class Outside(AbstractLoss):
 
 
 def loss(name: str, clip: float | None = None) -> AbstractLoss:
-    """The loss of a name; `clip` is C in the units of y, to be chosen before the tasks are seen."""
+    """The loss of a name; `clip` is C in the units of y, to be chosen before the tasks are seen.
+
+    >>> from pacoh.bounds.losses import loss
+    >>> loss("clipped-absolute", clip=0.5).words
+    'clipped absolute error min(|y - f(x)|/0.5, 1)'
+    """
     if name not in NAMES:
         raise PacohError(f"A bounded loss is one of {', '.join(NAMES)}; got {name!r}.")
     if name == "outside-90":

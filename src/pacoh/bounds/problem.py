@@ -21,7 +21,14 @@ Tasks = list[tuple[np.ndarray, np.ndarray]]
 
 
 def evaluate(problem: object, terms: bool = False) -> dict[str, Any]:
-    """Every value of a problem, ready for JSON; with `terms`, each bound's terms, assumptions and standing too."""
+    """Every value of a problem, ready for JSON; with `terms`, each bound's terms, assumptions and standing too.
+
+    >>> from pacoh.bounds import evaluate
+    >>> problem = {"kind": "arithmetic", "emp": 0.1, "kl_hyper": 1.0, "kl_tasks": [0.5] * 16, "n": 16, "m": 25}
+    >>> values = evaluate(problem | {"delta": 0.1, "lam": 4.0, "beta": 5.0})
+    >>> sorted(values), round(values["meta_holder"], 4)
+    (['amit_meir', 'meta_holder', 'meta_paper', 'meta_union', 'pentina_lampert'], 1.1232)
+    """
     if not isinstance(problem, Mapping):
         raise PacohError(f"A problem is a JSON object with a 'kind', got {type(problem).__name__}.")
     kind = problem.get("kind")

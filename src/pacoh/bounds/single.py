@@ -48,7 +48,13 @@ def discrete_psi(prior: Sequence[float], log_mgf: Sequence[float], m: int) -> fl
 
 
 def single_bound(emp: float, kl: float, beta: float, delta: float, psi: float) -> Bound:
-    """emp + (KL(Q, P) + log(1/delta) + Psi) / beta, section 1.1 [theorem:alquier_pac_bound]."""
+    """emp + (KL(Q, P) + log(1/delta) + Psi) / beta, section 1.1 [theorem:alquier_pac_bound].
+
+    >>> from pacoh.bounds import single_bound
+    >>> from pacoh.bounds.single import bounded_psi
+    >>> round(single_bound(emp=0.1, kl=2.0, beta=10.0, delta=0.1, psi=bounded_psi(10.0, 100)).total, 4)
+    0.5428
+    """
     check_number("emp", emp)
     check_number("kl", kl, 0, strict=False, inf=True)
     check_number("beta", beta, 0)
@@ -69,6 +75,11 @@ def gibbs_single_bound(log_z: float, beta: float, delta: float, psi: float) -> B
     """-log Z / beta + (log(1/delta) + Psi) / beta: the bound at the Gibbs posterior, section 1.1.
 
     `emp` holds -log Z / beta, which is empirical loss plus KL / beta.
+
+    >>> from pacoh.bounds import gibbs_single_bound
+    >>> from pacoh.bounds.single import bounded_psi
+    >>> round(gibbs_single_bound(log_z=-3.0, beta=10.0, delta=0.1, psi=bounded_psi(10.0, 100)).total, 4)
+    0.5428
     """
     return single_bound(-log_z / beta, 0.0, beta, delta, psi)
 
@@ -90,14 +101,24 @@ def kl_inverse(q: float, budget: float) -> float:
 
 
 def maurer_seeger(emp: float, kl: float, m: int, delta: float) -> Bound:
-    """kl^{-1}(emp | (KL(Q, P) + log(2 sqrt(m)/delta)) / m) for a loss in [0, 1] (Seeger 2002, Maurer 2004)."""
+    """kl^{-1}(emp | (KL(Q, P) + log(2 sqrt(m)/delta)) / m) for a loss in [0, 1] (Seeger 2002, Maurer 2004).
+
+    >>> from pacoh.bounds import maurer_seeger
+    >>> round(maurer_seeger(emp=0.1, kl=2.0, m=100, delta=0.1).total, 4)
+    0.2507
+    """
     emp, kl, m, delta = _bounded_inputs(emp, kl, m, delta)
     value = kl_inverse(emp, (kl + math.log(2 * math.sqrt(m) / delta)) / m)
     return Bound("maurer_seeger", emp, joint=value - emp, certificate=True, assumptions=_BOUNDED, why=_WHY)
 
 
 def catoni(emp: float, kl: float, m: int, delta: float, beta: float) -> Bound:
-    """(1 - exp(-C emp - (KL + log(1/delta))/m)) / (1 - e^{-C}), C = beta/m, loss in [0, 1] (Catoni 2007)."""
+    """(1 - exp(-C emp - (KL + log(1/delta))/m)) / (1 - e^{-C}), C = beta/m, loss in [0, 1] (Catoni 2007).
+
+    >>> from pacoh.bounds import catoni
+    >>> round(catoni(emp=0.1, kl=2.0, m=100, delta=0.1, beta=100.0).total, 4)
+    0.2108
+    """
     emp, kl, m, delta = _bounded_inputs(emp, kl, m, delta)
     rate = check_number("beta", beta, 0) / m
     value = math.expm1(-rate * emp - (kl + math.log(1 / delta)) / m) / math.expm1(-rate)

@@ -33,6 +33,17 @@ def certify_model(model: Model, tasks: Any, loss: AbstractLoss, delta: float = 0
 
     What `pacoh.fit` gives has no certificate, and the report says why; its terms are information. `loss` and `delta`
     must have been chosen before the tasks were seen.
+
+    >>> import pacoh
+    >>> from pacoh.bounds.losses import loss
+    >>> from pacoh.certify import certify_model
+    >>> from pacoh.testing import ragged_tasks
+    >>> tasks = ragged_tasks()
+    >>> report = certify_model(pacoh.fit(tasks, "pacoh-gp-map", steps=20), tasks, loss("clipped-absolute", clip=1.0))
+    >>> report.certified
+    False
+    >>> report.certificate.reasons[0]
+    'inputs and targets were standardised by means and scales of the same tasks, so the prior depends on them'
     """
     if model.codec.classes is not None:
         raise PacohError("Certificates are for regression so far, and this model predicts classes.")
@@ -54,6 +65,17 @@ class FiniteHyperPrior:
     """Finitely many candidates P_phi_k (the leading axis of `phis`) with probabilities, in fixed units.
 
     For a certificate all of it must have been chosen without the tasks. None: equal probabilities; original units.
+
+    >>> import jax
+    >>> import jax.numpy as jnp
+    >>> from pacoh.certify import FiniteHyperPrior
+    >>> from pacoh.priors import SE, Constant, GPPrior
+    >>> from pacoh.priors.base import draw_start
+    >>> prior = GPPrior(Constant(), SE())
+    >>> phi = draw_start(prior.specs(1), jax.random.key(0))  # parameters of one prior, here for one input
+    >>> phis = jax.tree.map(lambda leaf: jnp.stack([leaf - 1, leaf, leaf + 1]), phi)  # three candidates
+    >>> FiniteHyperPrior(prior, phis).weights.round(3)
+    array([0.333, 0.333, 0.333])
     """
 
     prior: GPPrior
@@ -80,6 +102,20 @@ def certify_finite(
 
     `weights` is the hyper-posterior; None takes the PAC-optimal one, p_k exp(om sum_i ln Z_i(phi_k)) (section 1.4),
     which the report holds. Choosing one of K equally likely candidates costs ln K nats.
+
+    >>> import jax
+    >>> import jax.numpy as jnp
+    >>> from pacoh.bounds.losses import loss
+    >>> from pacoh.certify import FiniteHyperPrior, certify_finite
+    >>> from pacoh.priors import SE, Constant, GPPrior
+    >>> from pacoh.priors.base import draw_start
+    >>> from pacoh.testing import ragged_tasks
+    >>> prior = GPPrior(Constant(), SE())
+    >>> phi = draw_start(prior.specs(1), jax.random.key(0))
+    >>> candidates = FiniteHyperPrior(prior, jax.tree.map(lambda leaf: jnp.stack([leaf - 1, leaf, leaf + 1]), phi))
+    >>> report = certify_finite(candidates, ragged_tasks(sizes=(5,) * 8), loss("clipped-absolute", clip=2.0))
+    >>> report.certified, report.vacuous, report.weights.shape
+    (True, True, (3,))
     """
     known = read(tasks)
     setting = _setting(known, rates, delta)

@@ -25,7 +25,19 @@ _LABELS = {
 
 @dataclass(frozen=True)
 class Report:
-    """A certificate or the reasons against it, the terms in nats and losses, and what the caller vouches for."""
+    """A certificate or the reasons against it, the terms in nats and losses, and what the caller vouches for.
+
+    >>> import pacoh
+    >>> from pacoh.bounds.losses import loss
+    >>> from pacoh.certify import certify_model
+    >>> from pacoh.testing import ragged_tasks
+    >>> tasks = ragged_tasks()
+    >>> report = certify_model(pacoh.fit(tasks, "pacoh-gp-map", steps=20), tasks, loss("outside-90"))
+    >>> print(str(report)[:64])
+    No certificate for the 0-1 error of the 90 % interval about f(x)
+    >>> report.kl_hyper, report.kl_tasks.shape, report.record()["certified"]
+    (inf, (4,), False)
+    """
 
     certificate: Certificate
     emp_tasks: np.ndarray

@@ -173,6 +173,15 @@ class Budget(eqx.Module):
 
     With `checkpoint` the run is written there after every chunk, and goes on from there where it was interrupted,
     bit for bit. The file stays at the end, so that the same call gives the same result at once; delete it when done.
+
+    >>> import pacoh
+    >>> from pacoh.inference.base import Budget
+    >>> from pacoh.testing import ragged_tasks
+    >>> told = []
+    >>> budget = Budget(progress=lambda done, total, value: told.append((done, total)))
+    >>> model = pacoh.fit(ragged_tasks(), "pacoh-gp-map", steps=20, budget=budget)
+    >>> told
+    [(20, 20)]
     """
 
     chunk: int = 500

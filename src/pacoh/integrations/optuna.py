@@ -27,6 +27,20 @@ class PacohSampler(BaseSampler):
     objectives are left to `fallback` (a multivariate TPE), with one warning each. Parameters that a trial left out
     count as the middle of their range. Failed trials are ignored; running ones count as pending; a pruned trial counts
     with its last report, or with the median of the complete trials where that is worse.
+
+    >>> import optuna
+    >>> from optuna.samplers import RandomSampler
+    >>> from pacoh.integrations.optuna import PacohSampler
+    >>> optuna.logging.set_verbosity(optuna.logging.ERROR)
+    >>> storage = optuna.storages.InMemoryStorage()
+    >>> for seed in (0, 1, 2):  # past studies of the same parameter
+    ...     past = optuna.create_study(storage=storage, study_name=f"past-{seed}", sampler=RandomSampler(seed))
+    ...     past.optimize(lambda trial: (trial.suggest_float("x", 0, 1) - 0.3) ** 2, n_trials=6)
+    >>> sampler = PacohSampler.from_storage(storage, method="pacoh-gp-map", settings={"steps": 20})
+    >>> study = optuna.create_study(sampler=sampler)
+    >>> study.optimize(lambda trial: (trial.suggest_float("x", 0, 1) - 0.35) ** 2, n_trials=2)
+    >>> 0 <= study.best_params["x"] <= 1
+    True
     """
 
     def __init__(
@@ -176,7 +190,15 @@ class PacohSampler(BaseSampler):
 
 
 def joint_space(trials: Sequence[FrozenTrial]) -> Space | None:
-    """The parameters that trials varied, over the widest ranges seen; not those whose kind or scale changed."""
+    """The parameters that trials varied, over the widest ranges seen; not those whose kind or scale changed.
+
+    >>> from optuna.distributions import FloatDistribution
+    >>> from optuna.trial import create_trial
+    >>> from pacoh.integrations.optuna import joint_space
+    >>> kinds = [{"x": FloatDistribution(0, 1)}, {"x": FloatDistribution(0, 3)}]
+    >>> joint_space([create_trial(params={"x": 0.5}, distributions=kind, value=1.0) for kind in kinds])
+    Space(axes={'x': Real(low=0.0, high=3.0, log=False)})
+    """
     kinds: dict[str, list[BaseDistribution]] = {}
     for trial in trials:
         for name, kind in trial.distributions.items():

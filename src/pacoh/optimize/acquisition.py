@@ -27,6 +27,10 @@ class AbstractAcquisition(eqx.Module):
     """A rule that scores inputs.
 
     `joint` says that scores belong together only where they are asked for in one call, `compares` that `best` matters.
+
+    >>> from pacoh.optimize import AbstractAcquisition, LogEI, Thompson
+    >>> isinstance(LogEI(), AbstractAcquisition), LogEI.compares, Thompson.joint
+    (True, True, True)
     """
 
     joint: ClassVar[bool]
@@ -43,6 +47,12 @@ class UCB(AbstractAcquisition):
     The spread is sqrt(pi/2) E|f - mean|, which is the sd where f is Gaussian. In a mixture a wide component counts
     there by its share, and in the sd by the share times its variance: a weak prior of 5 % beside a learned one would
     decide alone where to look. With `literal` it is the sd whatever the distribution, as in the paper.
+
+    >>> from pacoh.optimize import UCB, Optimizer, Pool
+    >>> optimizer = Optimizer(None, Pool([0.0, 0.2, 0.4, 0.6, 1.0]), goal="maximize", acquisition=UCB(beta=1.0))
+    >>> optimizer.tell([0, 2, 4], [0.0, 1.0, 0.9])
+    >>> optimizer.ask()
+    [3]
     """
 
     beta: Float[Array, ""] = eqx.field(converter=lambda beta: jnp.asarray(beta, float), default=2.0)
@@ -68,7 +78,14 @@ def mean_deviation(said: GaussianMixture) -> Float[Array, "*n q"]:
 
 
 class Thompson(AbstractAcquisition):
-    """One drawn function: a point is chosen as often as it is believed to be the best."""
+    """One drawn function: a point is chosen as often as it is believed to be the best.
+
+    >>> from pacoh.optimize import Optimizer, Pool, Thompson
+    >>> optimizer = Optimizer(None, Pool([0.0, 0.2, 0.4, 0.6, 1.0]), goal="maximize", acquisition=Thompson())
+    >>> optimizer.tell([0, 2, 4], [0.0, 1.0, 0.9])
+    >>> optimizer.ask()[0] in (1, 3)
+    True
+    """
 
     joint, compares = True, False
 
@@ -79,7 +96,14 @@ class Thompson(AbstractAcquisition):
 
 
 class LogEI(AbstractAcquisition):
-    """ln E max(f - best, 0) of the mixture that f is: ln sum_k w_k sd_k h((loc_k - best) / sd_k)."""
+    """ln E max(f - best, 0) of the mixture that f is: ln sum_k w_k sd_k h((loc_k - best) / sd_k).
+
+    >>> from pacoh.optimize import LogEI, Optimizer, Pool
+    >>> optimizer = Optimizer(None, Pool([0.0, 0.2, 0.4, 0.6, 1.0]), goal="maximize", acquisition=LogEI())
+    >>> optimizer.tell([0, 2, 4], [0.0, 1.0, 0.9])
+    >>> optimizer.ask()
+    [3]
+    """
 
     joint, compares = False, True
 

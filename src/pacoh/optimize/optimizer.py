@@ -28,7 +28,14 @@ _LEAST = 16  # rows of the smallest padded context: 50 rounds meet three shapes
 
 
 class Best(NamedTuple):
-    """The best point told, and its value."""
+    """The best point told, and its value.
+
+    >>> from pacoh.optimize import Optimizer, Pool
+    >>> optimizer = Optimizer(None, Pool([0.0, 0.5, 1.0]), goal="minimize")
+    >>> optimizer.tell([2, 0], [3.0, 1.0])
+    >>> optimizer.best
+    Best(point=0, value=1.0)
+    """
 
     point: Any
     value: float
@@ -68,6 +75,18 @@ class Optimizer:
 
     A suggestion depends on the seed, on what was told and asked, and on nothing else, so a run that was saved and
     loaded goes on as if it had not been interrupted.
+
+    >>> from pacoh.optimize import Effort, Optimizer, Real, Space
+    >>> space = Space({"rate": Real(1e-4, 1.0, log=True)})
+    >>> optimizer = Optimizer(None, space, effort=Effort(wide=64, near=32, ascents=2, steps=10))
+    >>> for _ in range(4):
+    ...     (point,) = optimizer.ask()
+    ...     optimizer.tell([point], [(point["rate"] - 0.01) ** 2])
+    >>> optimizer.best.value < 0.01, optimizer.pending
+    (True, [])
+    >>> optimizer.save("search.pacoh")
+    >>> Optimizer.load("search.pacoh").best == optimizer.best
+    True
     """
 
     def __init__(

@@ -30,7 +30,12 @@ class Rule(eqx.Module):
 
 
 class Effort(eqx.Module):
-    """How hard a box is searched: random candidates, candidates near the best, ascents and their steps."""
+    """How hard a box is searched: random candidates, candidates near the best, ascents and their steps.
+
+    >>> from pacoh.optimize import Effort
+    >>> Effort(wide=2048).wide  # four times as many random candidates
+    2048
+    """
 
     wide: int = eqx.field(static=True, default=512)
     near: int = eqx.field(static=True, default=256)

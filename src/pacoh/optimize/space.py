@@ -21,7 +21,13 @@ Plain = None | bool | int | float | str
 
 @dataclass(frozen=True)
 class Real:
-    """A number between two bounds; with `log` all factors count alike."""
+    """A number between two bounds; with `log` all factors count alike.
+
+    >>> from pacoh.optimize import Real
+    >>> rate = Real(1e-4, 1.0, log=True)
+    >>> round(rate.encode(0.01)[0], 6), round(rate.decode([0.5]), 6)
+    (0.5, 0.01)
+    """
 
     low: float
     high: float
@@ -52,7 +58,13 @@ class Real:
 
 @dataclass(frozen=True)
 class Integer:
-    """A whole number between two bounds, which count; each is as wide as the others (with `log`, in logarithms)."""
+    """A whole number between two bounds, which count; each is as wide as the others (with `log`, in logarithms).
+
+    >>> from pacoh.optimize import Integer
+    >>> depth = Integer(1, 4)
+    >>> depth.encode(1), depth.decode([0.6])
+    ([0.125], 3)
+    """
 
     low: int
     high: int
@@ -89,7 +101,13 @@ class Integer:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of some labels, one column each."""
+    """One of some labels, one column each.
+
+    >>> from pacoh.optimize import Choice
+    >>> loss = Choice(("l1", "l2"))
+    >>> loss.encode("l2"), loss.decode([0.9, 0.1])
+    ([0.0, 1.0], 'l1')
+    """
 
     options: tuple[Plain, ...]
     moves = False
@@ -128,6 +146,14 @@ class Space:
     """Named parameters. A parameter that a point leaves out (or gives as None) counts as the middle of its range.
 
     `width` is the number of columns, `moves` says which of them a gradient may move.
+
+    >>> from pacoh.optimize import Choice, Integer, Space
+    >>> space = Space({"depth": Integer(1, 4), "loss": Choice(("l1", "l2"))})
+    >>> space.encode([{"depth": 2, "loss": "l1"}, {"loss": "l2"}])
+    array([[0.375, 1.   , 0.   ],
+           [0.5  , 0.   , 1.   ]])
+    >>> space.decode([[0.9, 0.2, 0.8]])
+    [{'depth': 4, 'loss': 'l2'}]
     """
 
     axes: dict[str, Axis]
@@ -188,7 +214,13 @@ class Space:
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Candidates by their number: rows as the model reads them."""
+    """Candidates by their number: rows as the model reads them.
+
+    >>> from pacoh.optimize import Pool
+    >>> pool = Pool([[0.1, 2.0], [0.4, 3.0]])
+    >>> len(pool), pool.width, pool.encode([1])
+    (2, 2, array([[0.4, 3. ]]))
+    """
 
     rows: np.ndarray
 

@@ -16,7 +16,12 @@ from pacoh.priors.nets import MLP, AbstractNet
 
 
 class Shape(NamedTuple):
-    """What a default may depend on: tasks, mean points a task, inputs, and the classes where there are any."""
+    """What a default may depend on: tasks, mean points a task, inputs, and the classes where there are any.
+
+    >>> from pacoh.registry import Shape
+    >>> Shape(n=20, m=5.0, d=2)
+    Shape(n=20, m=5.0, d=2, classes=None)
+    """
 
     n: int
     m: float

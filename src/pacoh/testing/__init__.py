@@ -35,6 +35,11 @@ def prepare(
     `classes` is the number of classes for a learner that predicts them, None for one that predicts numbers. `claims`
     are `has_prior`, `distributional` and `holds_data` (a registered method brings its own) and `tolerance`; `skip` maps
     the name of a check that cannot apply to the reason.
+
+    >>> from pacoh.testing import prepare
+    >>> subject = prepare("pooled-ridge", d=2)
+    >>> subject.distributional, subject.tasks.x.shape
+    (False, (4, 6, 2))
     """
     if isinstance(learner, str):
         shape = registry.Shape(len(SIZES), float(np.mean(SIZES)), d, classes)
@@ -52,7 +57,13 @@ def prepare(
 
 
 def check(name: str, subject: Subject) -> str | None:
-    """Runs one check: AssertionError where it fails; the reason where it does not apply."""
+    """Runs one check: AssertionError where it fails; the reason where it does not apply.
+
+    >>> from pacoh.testing import check, prepare
+    >>> subject = prepare("pooled-ridge")
+    >>> check("an empty context gives the prior", subject) is None  # it applies, and holds
+    True
+    """
     reason = subject.reason(name)
     if reason is None:
         CHECKS[name](subject)
@@ -60,7 +71,14 @@ def check(name: str, subject: Subject) -> str | None:
 
 
 def check_learner(learner: AbstractMetaLearner | str, **flags: Any) -> dict[str, str | None]:
-    """Every check on one learner; the flags are those of `prepare`. Returns the reasons of those that do not apply."""
+    """Every check on one learner; the flags are those of `prepare`. Returns the reasons of those that do not apply.
+
+    >>> from pacoh.learners.naive import ContextMean
+    >>> from pacoh.testing import check_learner
+    >>> reasons = check_learner(ContextMean(), distributional=False)
+    >>> sorted(name for name, why in reasons.items() if why)
+    []
+    """
     subject = prepare(learner, **flags)
     reasons, failures = {}, []
     for name in CHECKS:

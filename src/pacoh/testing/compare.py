@@ -13,7 +13,18 @@ _COMPILED = "/jax/core/compile/backend_compile_duration"
 
 @contextmanager
 def compilations() -> Iterator[list[str]]:
-    """The names of the functions that jax compiles in the block, in order."""
+    """The names of the functions that jax compiles in the block, in order.
+
+    >>> import jax
+    >>> import jax.numpy as jnp
+    >>> from pacoh.testing import compilations
+    >>> double = jax.jit(lambda x: 2 * x)
+    >>> with compilations() as names:
+    ...     for x in (jnp.ones(3), jnp.zeros(3)):
+    ...         value = double(x)
+    >>> len([name for name in names if "lambda" in name])
+    1
+    """
     names: list[str] = []
 
     def listen(event: str, duration_secs: float, **facts: Any) -> None:

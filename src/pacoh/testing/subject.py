@@ -19,7 +19,13 @@ QUERIES = 7
 
 @dataclass(frozen=True)
 class Subject:
-    """A learner, the model it fitted, the tasks it was fitted on, and what it claims to do."""
+    """A learner, the model it fitted, the tasks it was fitted on, and what it claims to do.
+
+    >>> from pacoh.testing import prepare
+    >>> subject = prepare("pooled-ridge")
+    >>> [len(x) for x, _ in subject.pairs()]
+    [3, 6, 4, 5]
+    """
 
     learner: AbstractMetaLearner
     model: Any
@@ -63,6 +69,12 @@ def ragged_tasks(
     """Small related tasks in learner units: noisy waves of one frequency, with a phase and offset a task.
 
     With `classes` the targets are ids instead: the waves cut into slices of equal height.
+
+    >>> from pacoh.testing import ragged_tasks
+    >>> [x.shape for x, _ in ragged_tasks(d=2)]
+    [(3, 2), (6, 2), (4, 2), (5, 2)]
+    >>> [y.tolist() for _, y in ragged_tasks(sizes=(3, 4), classes=2)]
+    [[1, 0, 1], [1, 1, 1, 0]]
     """
     random = np.random.default_rng(seed)
     tasks = []

@@ -26,6 +26,14 @@ class Tune:
 
     Validation tasks judge where `valid` has them; else tasks are left out in `folds` folds, half the points of each as
     context. A limit in seconds makes the choice depend on how fast the machine is; one in settings alone does not.
+
+    >>> import pacoh
+    >>> pacoh.Tune(settings=16, seconds=60).folds  # pacoh.fit(tasks, "pacoh-gp-map", tune=...)
+    5
+    >>> pacoh.Tune(settings=1)
+    Traceback (most recent call last):
+        ...
+    pacoh.errors.PacohError: Tuning compares the default with others: give 2 settings or more, got 1.
     """
 
     settings: int = 32

@@ -67,7 +67,7 @@ def leave_out_folds(tasks: Tasks, count: int, context: float, seed: int) -> Fold
 def left_out(tasks: Tasks, count: int, divide: Callable[[Tasks], Split], seed: int) -> list[tuple[Tasks, Split]]:
     """Tasks to train on and tasks left out, shuffled and divided into context and query, for each fold."""
     n = len(tasks)
-    out = max(1, n // count)
+    out = max(1, n // max(count, 2))  # one fold leaves half of the tasks
     if n < 3:
         raise PacohError(f"Leaving tasks out needs 3 tasks or more, got {n}: give more tasks, or fix the settings.")
     random = np.random.default_rng(seed)
