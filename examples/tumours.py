@@ -1,7 +1,8 @@
 """Benign or malignant, from the texture of a tumour: tumours of one size are a task. Data: `load_breast_cancer`.
 
 The share of malignant tumours grows with their size, and what tells them apart may change with it. Every third size is
-held out, eight patients of it are shown and the others are asked for. Labels mean the same in all tasks (`classes=True`).
+held out, eight patients of it are shown and the others are asked for. Labels mean the same in all tasks
+(`classes=True`).
 
 python examples/tumours.py
 """
