@@ -32,7 +32,7 @@ from pacoh.learners.compiled import Adaptation, Compiled, compiled
 from pacoh.predictive import AbstractPredictive, to_host
 from pacoh.ranges import Ranges
 from pacoh.reading import Split, Tasks, read, read_context, read_points
-from pacoh.tuning import Tune, choice
+from pacoh.tuning import Choice, Tune, choice, choose_method
 from pacoh.types import Key
 
 _TASKS_AT_ONCE = 512
@@ -171,7 +171,7 @@ def load(path: str | Path) -> Model:
 
 def fit(
     tasks: Any,
-    method: str | AbstractMetaLearner = "pacoh-gp-svgd",
+    method: str | AbstractMetaLearner | None = None,
     *,
     seed: int = 0,
     budget: Budget | None = None,
@@ -182,20 +182,42 @@ def fit(
 ) -> Model:
     """Learns a prior from tasks: a list of (X, y), a dict by name, a DataFrame, a folder of CSVs or an NPZ file.
 
-    `method` is a registered name (with its settings as keywords) or a learner of your own. `tune` first searches the
-    settings that are not given; the card then says what was chosen and why. `classes` says that the targets are labels:
-    True where they mean the same in all tasks, "task" where each task has labels of its own, as many in every task.
-    `categorical` names inputs that are labels; `pacoh.read` has more ways to say what is what.
+    `method` is a registered name (with its settings as keywords) or a learner of your own; without one it is chosen, as
+    `choose` does, within a minute for small tasks. `tune` first searches the settings that are not given (without a
+    method it says how long to choose). The card says what was chosen and why. `classes` says that the targets are
+    labels: True where they mean the same in all tasks, "task" where each task has labels of its own, as many in every
+    task. `categorical` names inputs that are labels; `pacoh.read` has more ways to say what is what.
     """
     known = read(tasks, classes=classes, categorical=categorical)
     pairs = known.pairs()
     tuned: dict[str, Any] = {}
-    if tune is not None:
-        settings, tuned["tuned"] = _tuned(known, method, settings, tune, seed, budget)
+    if method is None:
+        method, settings, tuned["tuned"] = _chosen(known, settings, tune or Tune(), seed, budget)
+    elif tune is not None:
+        _, settings, tuned["tuned"] = _tuned(known, method, settings, tune, seed, budget)
     learner = registry.learner(method, _shape(known), **settings) if isinstance(method, str) else method
     units = Standardizer.fit(pairs)
     card = _card(known, method if isinstance(method, str) else type(method).__name__, seed, settings) | tuned
     return _fit(learner.fit, pairs, units, card, seed, budget)
+
+
+def choose(
+    tasks: Any,
+    *,
+    tune: Tune | None = None,
+    seed: int = 0,
+    classes: bool | str = False,
+    categorical: Sequence[str] | None = None,
+    guard: bool | None = None,
+) -> Choice:
+    """The method and settings that `fit` takes where none is given, with a record and the reasons in sentences.
+
+    The size of the tasks names the candidates (`pacoh.tuning.rule`); tasks that are not trained on judge them by their
+    mean log-likelihood, within `tune.seconds` for this and the fit that follows. `pacoh.fit(tasks, choice.method,
+    **choice.settings)` is that fit.
+    """
+    known = read(tasks, classes=classes, categorical=categorical)
+    return _chosen(known, {} if guard is None else {"guard": guard}, tune or Tune(), seed, None)
 
 
 def fit_many(
@@ -224,9 +246,25 @@ def fit_many(
     return [Model(meta, one, card, None, curve) for meta, one, card, curve in parts]
 
 
-def _tuned(
-    tasks: Tasks, method: Any, settings: dict[str, Any], tune: Tune, seed: int, budget: Budget | None
-) -> choice.Choice:
+def _chosen(tasks: Tasks, settings: dict[str, Any], tune: Tune, seed: int, budget: Budget | None) -> Choice:
+    unknown = [name for name in settings if name != "guard"]
+    if unknown:
+        raise PacohError(
+            f"Settings belong to a method: name it with {listed(unknown)}, or leave them out for both to be chosen."
+        )
+
+    def make(method: str) -> choice.Make:
+        return lambda shape, **chosen: registry.learner(method, shape, **chosen)
+
+    for method, given in (tune.methods or {}).items():
+        registry.learner(method, _shape(tasks), **given)  # what cannot be trained is refused before the search
+    path = None if budget is None else budget.checkpoint
+    made_by = {} if path is None else choice.asked(None, settings, tasks, tune, seed)
+    guard = settings.get("guard")
+    return choice.choose_once(path, made_by, lambda: choose_method(make, _shape(tasks), tasks, tune, guard, seed))
+
+
+def _tuned(tasks: Tasks, method: Any, settings: dict[str, Any], tune: Tune, seed: int, budget: Budget | None) -> Choice:
     if not isinstance(method, str):
         raise PacohError("Tuning is for registered methods: search the settings of your own learner with pacoh.tuning.")
     if tasks.classes is not None:
