@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 from pacoh import __version__, metrics, persistence, registry
 from pacoh.categorical import named
 from pacoh.data import Dataset, Standardizer, bucket, padded, stack
-from pacoh.encoding import Codec, default_columns, listed
+from pacoh.encoding import Codec, counted, default_columns, listed
 from pacoh.environments.base import AbstractEnvironment, Pair
 from pacoh.errors import PacohError
 from pacoh.inference.base import Budget, Trained
@@ -60,15 +60,31 @@ class Predictor:
 
     def __call__(self, X: Any) -> AbstractPredictive:
         """The predictive distribution of y at the rows of X, in original units; of classes, with their labels."""
+        return self._at(self.inputs(X))
+
+    def blocks(self, X: Any, rows: int = 64) -> list[AbstractPredictive]:
+        """The same in blocks of rows: one compiled program for any number, and no row's answer depends on the others.
+
+        To the last bit, too: the same program predicts a row alone and among others.
+        """
+        x = self.inputs(X)
+        _ = self.task.predictor  # it adapts apart from predicting
+        return [self._at(x[start : start + rows], rows) for start in range(0, len(x), rows)]
+
+    def inputs(self, X: Any) -> np.ndarray:
+        """Rows as numbers in original units; one warning where some are far from everything seen."""
         x = read_points(X, name="query", codec=self.codec)
         if self.ranges is not None:
-            self.ranges.warn(x)
-        asked = padded(self.units.inputs(x), np.zeros(len(x)))[0]
+            self.ranges.warn(x, stacklevel=4)
+        return x
+
+    def _at(self, x: np.ndarray, rows: int | None = None) -> AbstractPredictive:
+        asked = padded(self.units.inputs(x), np.zeros(len(x)), rows)[0]
         predictive = to_host(self.task.predict(asked), len(x), self.units.y_loc, self.units.y_scale)
         return predictive if self.classes is None else named(predictive, self.classes)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Model:
     """What was learned from the tasks, with the units it was learned in and a card that says how."""
 
@@ -87,6 +103,14 @@ class Model:
         x, y, classes = read_context(np.empty((0, len(codec.columns))) if X is None else X, y, codec)
         task = Adaptation(self._calls, self.meta, padded(*self.units(x, y)), _key(seed))
         return Predictor(task, self.units, codec, self._ranges, classes)
+
+    def __repr__(self) -> str:
+        method = self.card.get("method", type(self.meta).__name__)
+        return f"Model({method}, learned from {counted(self.card.get('tasks', 0), 'task')})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields alone: compiled calls are made anew in a copy."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
     @cached_property
     def _calls(self) -> Compiled:
