@@ -72,7 +72,7 @@ def test_a_regressor_says_what_the_adapted_model_says(prior, task):
         made.predict_quantiles(QUERY, (5, 95))
 
 
-def test_without_a_prior_it_is_the_vanilla_learner_and_says_so(prior, task):
+def test_without_a_prior_it_is_the_vanilla_learner_and_says_so(task):
     made = PacohRegressor().fit(*task)
     assert (made.method_, made.vanilla_) == ("vanilla-gp", True)
     assert "no learned prior: vanilla-gp" in repr(made)
@@ -133,7 +133,7 @@ def test_tables_keep_their_columns_in_and_their_index_out():
     for name in "abcd":
         frame = pd.DataFrame({"load": random.uniform(0, 2, 6), "kind": random.permutation(["dry", "wet"] * 3)})
         tables[name] = (frame, 2 * frame["load"] + 3.0 * (frame["kind"] == "wet"))
-    prior = pacoh.fit(tables, "pacoh-gp-map", steps=50, layers=1, width=8)
+    prior = pacoh.fit(tables, "vanilla-gp", steps=50)
     frame, y = tables["a"]
     made = PacohRegressor(prior).fit(frame, y)
     asked = frame[["kind", "load"]].set_index(pd.Index(list("uvwxyz")))
@@ -146,9 +146,9 @@ def test_tables_keep_their_columns_in_and_their_index_out():
         made.predict(asked)
 
 
-def test_a_classifier_knows_the_classes_of_its_prior(tmp_path):
+def test_a_classifier_knows_the_classes_of_its_prior():
     random = np.random.default_rng(2)
-    made = PacohClassifier().meta_fit([blobs(9, random) for _ in range(4)], "pacoh-nn-map", steps=100, **QUIET)
+    made = PacohClassifier().meta_fit([blobs(9, random) for _ in range(4)], "cnp", steps=50, layers=1, width=8)
     x, y = blobs(9, random)
     some = y != "cow"
     made.fit(x[some], y[some])

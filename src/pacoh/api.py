@@ -282,6 +282,8 @@ def _chosen(tasks: Tasks, settings: dict[str, Any], tune: Tune, seed: int, budge
 
     for method, given in (tune.methods or {}).items():
         registry.learner(method, _shape(tasks), **given)  # what cannot be trained is refused before the search
+        if not registry.METHODS[method].distributional:
+            raise PacohError(f"Methods are compared by log-likelihood, and {method} predicts points: leave it out.")
     path = None if budget is None else budget.checkpoint
     made_by = {} if path is None else choice.asked(None, settings, tasks, tune, seed)
     guard = settings.get("guard")

@@ -130,8 +130,6 @@ def _attempts(make: Callable[[str], Make], shape: Shape, fold: Fold, seed: int, 
 
         effort = Effort(at_once(), seconds, None, training=Budget(chunk=CHUNK, progress=pace))
         report = search(learner, options, fold, seed, effort)
-        if report.log_likelihood is None:
-            raise PacohError(f"Methods are compared by log-likelihood, and {method} predicts points: leave it out.")
         log.tried += len(report.settings)
         if tune.progress is not None:
             best = max([report.score.max(), *(trial.score for trial in log.trials)])

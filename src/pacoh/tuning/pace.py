@@ -21,7 +21,7 @@ class Pace:
 
     deadline: float
     reserve: float = 0.0
-    began: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=lambda: time.monotonic())
     first: tuple[float, int] | None = None  # when the first chunk ended, and its steps
     step: float = 0.0  # seconds a step of all lanes
     total: int = 0
