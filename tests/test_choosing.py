@@ -276,6 +276,17 @@ def test_options_of_one_method_need_its_name(call, tmp_path):
         assert says in " ".join(reply.err.split())
 
 
+def test_the_pages_example_runs(capsys):
+    page = (Path(__file__).parent.parent / "docs" / "choosing.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    small = code.replace("Tune(seconds=60)", 'Tune(2, methods={"vanilla-gp": {"steps": 20}})')
+    assert small != code
+    exec(compile(small, "choosing.md", "exec"), {})
+    told = capsys.readouterr().out.split("\n")
+    assert told[0].startswith("vanilla-gp {")
+    assert "10 tasks left out in 5 folds, half the points of each as context" in " ".join(told)
+
+
 @pytest.mark.slow
 def test_a_fit_without_a_method_is_about_as_good_as_the_best_one_set_by_hand():
     from pacoh.environments import Sinusoid

@@ -1,6 +1,8 @@
 """The scikit-learn estimators: what `Model.adapt` says, in scikit-learn's words, and its own checks of estimators."""
 
 import pickle
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -169,6 +171,15 @@ def test_a_classifier_without_a_prior_is_a_network_on_the_task_alone():
     assert made.score(x, y) > 0.8
     with pytest.raises(PacohError, match="got one class, cat"):
         PacohClassifier().fit(x[:2], ["cat", "cat"])
+
+
+def test_the_pages_example_runs(capsys):
+    page = (Path(__file__).parent.parent / "docs" / "sklearn.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(compile(code.replace('"pacoh-gp-map")', '"mll-gp", steps=20, layers=1, width=8)'), "sklearn.md", "exec"), {})
+    told = capsys.readouterr().out
+    assert told.startswith("mll-gp [-")
+    assert "'prior'" in told
 
 
 def test_far_queries_are_warned_of_once(prior, task):
