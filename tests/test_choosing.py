@@ -189,7 +189,7 @@ def test_steps_that_fit_into_a_time_are_whole_chunks_after_compiling(clock):
     made = Pace(deadline=np.inf)
     told(made, clock, 5.5, 50)
     told(made, clock, 0.5, 100)
-    assert made.steps_in(9.8) == 450
+    assert made.steps_in(9.88) == 480
     assert made.steps_in(1.0) == 0
 
 

@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass, field
 
-CHUNK = 50
+CHUNK = 10
 """Steps between two looks at the clock."""
 LEAST_STEPS = 200
 
