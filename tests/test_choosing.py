@@ -167,7 +167,7 @@ def told(made: Pace, clock: list[float], seconds: float, done: int, total: int =
 
 
 def test_a_training_that_ends_in_time_is_let_go_on(clock):
-    made = Pace(deadline=30.0)
+    made = Pace(deadline=35.0)
     told(made, clock, 5.5, 50)
     told(made, clock, 0.5, 100)
     assert made.step == pytest.approx(0.01)
@@ -176,7 +176,7 @@ def test_a_training_that_ends_in_time_is_let_go_on(clock):
 
 
 def test_one_that_would_leave_no_time_for_the_last_fit_is_given_up(clock):
-    made = Pace(deadline=25.0)
+    made = Pace(deadline=30.0)
     told(made, clock, 5.5, 50)
     with pytest.raises(TooSlow):
         told(made, clock, 0.5, 100)

@@ -205,15 +205,14 @@ def _other_settings(attempt: Try, log: Log, tune: Tune, seed: int) -> None:
 
 
 def _choice(method: str, settings: dict[str, Any], log: Log, tune: Tune, fold: Fold | None) -> Choice:
-    """The choice with its record; without a fold nothing was judged."""
+    """The choice with its record; without a fold nothing was judged. The default is the first method as it stands."""
     record: dict[str, Any] = {"method": method, "chosen": {}, "settings_tried": max(log.tried, 1)}
     if fold is not None:
-        default = next(trial for trial in log.trials if trial.method == method)
         by = "mean log-likelihood"
         told = ", ".join(f"{name} {score:.4g}" for name, score in log.scores().items() if score is not None)
         log.why.append(f"{by} of {_judges(fold, tune)}: {told}")
         record |= {"chosen": log.best.chosen, "by": f"{by} of tasks not trained on", "score": log.best.score}
-        record |= {"rmse": log.best.rmse, "default_score": default.score, "scores": log.scores()}
+        record |= {"rmse": log.best.rmse, "default_score": log.trials[0].score, "scores": log.scores()}
         record |= {"folds": len(fold.y_scale)}
     if log.not_tried:
         log.why.append("not tried: " + ", ".join(f"{name} ({why})" for name, why in log.not_tried.items()))
@@ -224,7 +223,7 @@ def _choice(method: str, settings: dict[str, Any], log: Log, tune: Tune, fold: F
 
 def _size(shape: Shape) -> str:
     of = "" if shape.classes is None else f", {counted(shape.classes, 'class')}"
-    return f"{counted(shape.n, 'task')} of {shape.m:.3g} points on {counted(shape.d, 'input')}{of}"
+    return f"{counted(shape.n, 'task')} of {round(shape.m, 1):g} points on {counted(shape.d, 'input')}{of}"
 
 
 def _judges(fold: Fold, tune: Tune) -> str:

@@ -16,7 +16,8 @@ class TooSlow(Exception):
 class Pace:
     """Told of every chunk of a training (it is a `Budget`'s `progress`), it ends one that would take too long.
 
-    Time must be left, until `deadline`, for the last fit: of this method, or of the best so far (`reserve`).
+    Time must be left, until `deadline`, for judging it, which compiles once more, and for the last fit: of this method,
+    or of the best so far (`reserve`).
     """
 
     deadline: float
@@ -27,14 +28,15 @@ class Pace:
     total: int = 0
 
     def __call__(self, done: int, total: int, value: float) -> None:
-        """Raises TooSlow where the rest of the steps and the last fit would end after the deadline."""
+        """Raises TooSlow where the rest would end after the deadline."""
         del value
         now, self.total = time.monotonic(), total
         if self.first is None:
             self.first = now, done
         else:
             self.step = (now - self.first[0]) / (done - self.first[1])
-        if now + self.step * (total - done) + max(self.reserve, self.last_fit) > self.deadline:
+        ends = now + self.step * (total - done) + self._compiling + max(self.reserve, self.last_fit)
+        if ends > self.deadline:
             raise TooSlow
 
     @property
@@ -53,7 +55,7 @@ class Pace:
 
     def times(self, steps: float) -> float:
         """Seconds that training, judging and the last fit would take with so much slower steps."""
-        return 2.0 + 3.2 * self._compiling + 1.5 * steps * self.training
+        return 2.0 + 4.2 * self._compiling + 1.5 * steps * self.training
 
     def steps_in(self, seconds: float) -> int:
         """Steps of all lanes that fit into a time with compiling, in whole chunks."""
