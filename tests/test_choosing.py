@@ -143,6 +143,21 @@ def test_a_context_of_labels_of_a_tasks_own_names_all_classes():
     assert all(sorted(y[i, 0][mask[i, 0]]) == [0, 0, 1, 1, 2, 2] for i in range(4))
 
 
+@pytest.mark.slow
+def test_methods_for_classes_are_compared_whosever_the_labels_are():
+    random = np.random.default_rng(0)
+    ids = np.arange(8) % 2
+    labels = np.array(["cat", "dog"])[ids]
+    tasks = [(3 * np.eye(2)[ids] + random.normal(size=(8, 2)), labels) for _ in range(4)]
+    small = {"hypotheses": 2, "adapt_steps": 10, "layers": 1, "width": 4}
+    options = {"pacoh-nn-map": small | {"steps": 20, "draws": 5, "sharpen": False}, "vanilla-bnn": small}
+    for classes in (True, "task"):
+        record = pacoh.choose(tasks, classes=classes, tune=pacoh.Tune(2, methods=options)).record
+        assert set(record["scores"]) == set(options)
+        assert record["score"] == max(record["scores"].values()) < 0
+        assert "2 classes" in record["why"][0]
+
+
 def test_large_tasks_are_judged_by_some_of_their_points():
     fold = methods._fold(waves(130, 450), pacoh.Tune(), 0)
     assert fold.valid.context.mask.sum(-1).max() == 100
