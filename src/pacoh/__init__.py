@@ -3,17 +3,17 @@
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
-__all__ = ["Model", "Tune", "__version__", "fit", "load", "read"]
+__all__ = ["Model", "Tune", "__version__", "choose", "fit", "load", "read"]
 
 if TYPE_CHECKING:
-    from pacoh.api import Model, fit, load
+    from pacoh.api import Model, choose, fit, load
     from pacoh.reading import read
     from pacoh.tuning import Tune
 
 
 def __getattr__(name: str):
     """The front of the library, imported when first used: `import pacoh` alone starts nothing."""
-    if name in ("Model", "fit", "load"):
+    if name in ("Model", "choose", "fit", "load"):
         from pacoh import api
 
         return getattr(api, name)

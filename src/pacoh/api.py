@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 from pacoh import __version__, metrics, persistence, registry
 from pacoh.categorical import named
 from pacoh.data import Dataset, Standardizer, bucket, padded, stack
-from pacoh.encoding import Codec, default_columns, listed
+from pacoh.encoding import Codec, counted, default_columns, listed
 from pacoh.environments.base import AbstractEnvironment, Pair
 from pacoh.errors import PacohError
 from pacoh.inference.base import Budget, Trained
@@ -32,7 +32,7 @@ from pacoh.learners.compiled import Adaptation, Compiled, compiled
 from pacoh.predictive import AbstractPredictive, to_host
 from pacoh.ranges import Ranges
 from pacoh.reading import Split, Tasks, read, read_context, read_points
-from pacoh.tuning import Tune, choice
+from pacoh.tuning import Choice, Tune, choice, choose_method
 from pacoh.types import Key
 
 _TASKS_AT_ONCE = 512
@@ -68,15 +68,31 @@ class Predictor:
 
     def __call__(self, X: Any) -> AbstractPredictive:
         """The predictive distribution of y at the rows of X, in original units; of classes, with their labels."""
+        return self._at(self.inputs(X))
+
+    def blocks(self, X: Any, rows: int = 64) -> list[AbstractPredictive]:
+        """The same in blocks of rows: one compiled program for any number, and no row's answer depends on the others.
+
+        To the last bit, too: the same program predicts a row alone and among others.
+        """
+        x = self.inputs(X)
+        _ = self.task.predictor  # it adapts apart from predicting
+        return [self._at(x[start : start + rows], rows) for start in range(0, len(x), rows)]
+
+    def inputs(self, X: Any) -> np.ndarray:
+        """Rows as numbers in original units; one warning where some are far from everything seen."""
         x = read_points(X, name="query", codec=self.codec)
         if self.ranges is not None:
-            self.ranges.warn(x)
-        asked = padded(self.units.inputs(x), np.zeros(len(x)))[0]
+            self.ranges.warn(x, stacklevel=4)
+        return x
+
+    def _at(self, x: np.ndarray, rows: int | None = None) -> AbstractPredictive:
+        asked = padded(self.units.inputs(x), np.zeros(len(x)), rows)[0]
         predictive = to_host(self.task.predict(asked), len(x), self.units.y_loc, self.units.y_scale)
         return predictive if self.classes is None else named(predictive, self.classes)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Model:
     """What was learned from the tasks, with the units it was learned in and a card that says how.
 
@@ -108,6 +124,14 @@ class Model:
         x, y, classes = read_context(np.empty((0, len(codec.columns))) if X is None else X, y, codec)
         task = Adaptation(self._calls, self.meta, padded(*self.units(x, y)), _key(seed))
         return Predictor(task, self.units, codec, self._ranges, classes)
+
+    def __repr__(self) -> str:
+        method = self.card.get("method", type(self.meta).__name__)
+        return f"Model({method}, learned from {counted(self.card.get('tasks', 0), 'task')})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields alone: compiled calls are made anew in a copy."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
     @cached_property
     def _calls(self) -> Compiled:
@@ -199,7 +223,7 @@ def load(path: str | Path) -> Model:
 
 def fit(
     tasks: Any,
-    method: str | AbstractMetaLearner = "pacoh-gp-svgd",
+    method: str | AbstractMetaLearner | None = None,
     *,
     seed: int = 0,
     budget: Budget | None = None,
@@ -210,10 +234,11 @@ def fit(
 ) -> Model:
     """Learns a prior from tasks: a list of (X, y), a dict by name, a DataFrame, a folder of CSVs or an NPZ file.
 
-    `method` is a registered name (with its settings as keywords) or a learner of your own. `tune` first searches the
-    settings that are not given; the card then says what was chosen and why. `classes` says that the targets are labels:
-    True where they mean the same in all tasks, "task" where each task has labels of its own, as many in every task.
-    `categorical` names inputs that are labels; `pacoh.read` has more ways to say what is what.
+    `method` is a registered name (with its settings as keywords) or a learner of your own; without one it is chosen, as
+    `choose` does, within a minute for small tasks. `tune` first searches the settings that are not given (without a
+    method it says how long to choose). The card says what was chosen and why. `classes` says that the targets are
+    labels: True where they mean the same in all tasks, "task" where each task has labels of its own, as many in every
+    task. `categorical` names inputs that are labels; `pacoh.read` has more ways to say what is what.
 
     >>> import numpy as np
     >>> import pacoh
@@ -230,12 +255,39 @@ def fit(
     known = read(tasks, classes=classes, categorical=categorical)
     pairs = known.pairs()
     tuned: dict[str, Any] = {}
-    if tune is not None:
-        settings, tuned["tuned"] = _tuned(known, method, settings, tune, seed, budget)
+    if method is None:
+        method, settings, tuned["tuned"] = _chosen(known, settings, tune or Tune(), seed, budget)
+    elif tune is not None:
+        _, settings, tuned["tuned"] = _tuned(known, method, settings, tune, seed, budget)
     learner = registry.learner(method, _shape(known), **settings) if isinstance(method, str) else method
     units = Standardizer.fit(pairs)
     card = _card(known, method if isinstance(method, str) else type(method).__name__, seed, settings) | tuned
     return _fit(learner.fit, pairs, units, card, seed, budget)
+
+
+def choose(
+    tasks: Any,
+    *,
+    tune: Tune | None = None,
+    seed: int = 0,
+    classes: bool | str = False,
+    categorical: Sequence[str] | None = None,
+    guard: bool | None = None,
+) -> Choice:
+    """The method and settings that `fit` takes where none is given, with a record and the reasons in sentences.
+
+    The size of the tasks names the candidates (`pacoh.tuning.rule`); tasks that are not trained on judge them by their
+    mean log-likelihood, within `tune.seconds` for this and the fit that follows. `pacoh.fit(tasks, choice.method,
+    **choice.settings)` is that fit.
+
+    >>> import pacoh
+    >>> from pacoh.testing import ragged_tasks
+    >>> tune = pacoh.Tune(methods={"vanilla-gp": {"steps": 20}})
+    >>> pacoh.choose(ragged_tasks(), tune=tune).method
+    'vanilla-gp'
+    """
+    known = read(tasks, classes=classes, categorical=categorical)
+    return _chosen(known, {} if guard is None else {"guard": guard}, tune or Tune(), seed, None)
 
 
 def fit_many(
@@ -271,9 +323,27 @@ def fit_many(
     return [Model(meta, one, card, None, curve) for meta, one, card, curve in parts]
 
 
-def _tuned(
-    tasks: Tasks, method: Any, settings: dict[str, Any], tune: Tune, seed: int, budget: Budget | None
-) -> choice.Choice:
+def _chosen(tasks: Tasks, settings: dict[str, Any], tune: Tune, seed: int, budget: Budget | None) -> Choice:
+    unknown = [name for name in settings if name != "guard"]
+    if unknown:
+        raise PacohError(
+            f"Settings belong to a method: name it with {listed(unknown)}, or leave them out for both to be chosen."
+        )
+
+    def make(method: str) -> choice.Make:
+        return lambda shape, **chosen: registry.learner(method, shape, **chosen)
+
+    for method, given in (tune.methods or {}).items():
+        registry.learner(method, _shape(tasks), **given)  # what cannot be trained is refused before the search
+        if not registry.METHODS[method].distributional:
+            raise PacohError(f"Methods are compared by log-likelihood, and {method} predicts points: leave it out.")
+    path = None if budget is None else budget.checkpoint
+    made_by = {} if path is None else choice.asked(None, settings, tasks, tune, seed)
+    guard = settings.get("guard")
+    return choice.choose_once(path, made_by, lambda: choose_method(make, _shape(tasks), tasks, tune, guard, seed))
+
+
+def _tuned(tasks: Tasks, method: Any, settings: dict[str, Any], tune: Tune, seed: int, budget: Budget | None) -> Choice:
     if not isinstance(method, str):
         raise PacohError("Tuning is for registered methods: search the settings of your own learner with pacoh.tuning.")
     if tasks.classes is not None:

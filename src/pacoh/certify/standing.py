@@ -117,17 +117,18 @@ def _units(model: Model) -> list[str]:
 
 
 def _tuned(model: Model) -> list[str]:
-    """How the card says that the settings depend on the tasks; nothing where no other setting was tried."""
+    """How the card says that method or settings depend on the tasks; nothing where only one was tried."""
     tuned = model.card.get("tuned") or {"settings_tried": 1}
     tried = tuned.get("settings_tried")
     if tried == 1:
         return []
     best = "" if tried is None else f" (the best of {tried})"
+    what = "method and settings" if "method" in tuned else "settings"
     if tuned.get("on") == "validation tasks":
         return [
-            f"settings were chosen{best} by training on the same tasks and scoring others, so the prior depends on them"
+            f"{what} were chosen{best} by training on the same tasks and scoring others, so the prior depends on them"
         ]
-    return [f"settings were chosen on the same tasks{best}, so the prior depends on them"]
+    return [f"{what} were chosen on the same tasks{best}, so the prior depends on them"]
 
 
 def _other_tasks(model: Model, tasks: Tasks) -> list[str]:

@@ -1,5 +1,6 @@
 """fit, evaluate, predict, info, list."""
 
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,7 +48,12 @@ def list_(as_json: Json = False) -> None:
 def fit(
     source: Source,
     out: Annotated[Path, typer.Option(help="Where the model file goes.")],
-    method: Annotated[str, typer.Option(help="A method of `pacoh list`.")] = "pacoh-gp-svgd",
+    method: Annotated[
+        str | None, typer.Option(help="A method of `pacoh list` (default: chosen by comparing some on left-out tasks).")
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="Without --method: time for all of it, as 60s, 5m or 1h (default: 50s).")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Moves initialisation and gradient noise, never the data.")] = 0,
     draw: DrawOption = 29,
     task: TaskColumn = None,
@@ -75,6 +81,7 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Learns a prior from tasks and writes it to a file; the same command goes on after an interruption."""
+    began = time.monotonic()
     from pacoh import api, registry
     from pacoh.cli import tuning
     from pacoh.cli.output import prepare_jax, progress_bar, show
@@ -89,13 +96,14 @@ def fit(
     if out.is_dir():
         raise IsADirectoryError(f"--out {out} is a folder: name a file in it.")
     chosen = _settings(settings or [])
+    tuning.check(method, budget, tune is not None or tune_settings is not None, bool(chosen))
     resume = checkpoint or out.with_name(out.name + ".checkpoint")
     if method == "oracle":
         if tune is not None or tune_settings is not None:
             space(method, {})  # the error that lists what can be tuned
         model = _oracle(source, draw)
     else:
-        if method not in registry.METHODS:
+        if method is not None and method not in registry.METHODS:
             registry.learner(method, registry.Shape(2, 1, 1))  # the error that lists the methods
         named = categorical.split(",") if categorical else None
         tasks = train_tasks(
@@ -107,17 +115,23 @@ def fit(
             categorical=named,
             split_column=split,
         )
-        if guard or (guard is None and method.startswith("pacoh-gp")):
+        if method is None:
+            chosen |= {} if guard is None else {"guard": guard}
+        elif guard or (guard is None and method.startswith("pacoh-gp")):
             chosen.setdefault("guard", True)
-        with progress_bar(method) as bar:
-            search = tuning.asked(tune, tune_settings, source, draw, bar("tuning: log-likelihood"))
-            budget = Budget(progress=bar("ln Q*"), checkpoint=resume)
-            model = api.fit(tasks, method, seed=seed, budget=budget, tune=search, **chosen)
+        with progress_bar(method or "choosing") as bar:
+            tell = bar("log-likelihood")
+            if method is None:
+                search = tuning.chosen_within(budget, began, source, draw, tell)
+            else:
+                search = tuning.asked(tune, tune_settings, source, draw, tell)
+            training = Budget(progress=bar("ln Q*"), checkpoint=resume)
+            model = api.fit(tasks, method, seed=seed, budget=training, tune=search, **chosen)
     model.save(out)
     remove(resume)
     forget(resume)
     card: dict[str, Any] = {"seconds": model.seconds} | model.card
-    record = {"model": str(out)} | {key: card[key] for key in ("method", "tasks", "points", "seconds")}
+    record: dict[str, Any] = {"model": str(out)} | {key: card[key] for key in ("method", "tasks", "points", "seconds")}
     if "tuned" in card:
         record["tuned"] = card["tuned"] if as_json else tuning.told(card["tuned"])
     show(record, as_json)

@@ -72,16 +72,27 @@ def compiled(meta: AbstractMetaModel) -> Compiled:
 
 
 class Adaptation:
-    """A model and the context of a task. It adapts once, when first asked: one compiled call for both."""
+    """A model and the context of a task. It adapts once, when first asked: one compiled call for both.
+
+    Copies and pickles hold the model and the context, and adapt anew.
+    """
 
     def __init__(self, calls: Compiled, meta: AbstractMetaModel, context: Rows, key: Key):
         self._calls, self._given, self._new = calls, (meta, context, key), None
 
+    def __getstate__(self) -> tuple[AbstractMetaModel, Rows, jax.Array]:
+        meta, context, key = self._given
+        return meta, context, jax.random.key_data(key)
+
+    def __setstate__(self, state: tuple[AbstractMetaModel, Rows, jax.Array]) -> None:
+        meta, context, data = state
+        self.__init__(compiled(meta), meta, context, jax.random.wrap_key_data(data))
+
     @cached_property
     def predictor(self) -> AbstractPredictor:
         """The adapted model."""
-        new = self._calls.adapt(*self._given) if self._new is None else self._new
-        return new.whole(self._given[0])
+        self._new = self._calls.adapt(*self._given) if self._new is None else self._new
+        return self._new.whole(self._given[0])
 
     def predict(self, x: Any) -> AbstractPredictive:
         """The prediction at inputs in learner units, padded."""

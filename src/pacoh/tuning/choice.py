@@ -3,7 +3,7 @@
 import json
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +26,8 @@ class Tune:
 
     Validation tasks judge where `valid` has them; else tasks are left out in `folds` folds, half the points of each as
     context. A limit in seconds makes the choice depend on how fast the machine is; one in settings alone does not.
+    Of a fit whose method is chosen, too, the seconds are for all of it, the fit itself included; `methods` are those to
+    compare, the first first, with settings of each (default: those that suit the size of the tasks).
 
     >>> import pacoh
     >>> pacoh.Tune(settings=16, seconds=60).folds  # pacoh.fit(tasks, "pacoh-gp-map", tune=...)
@@ -41,6 +43,8 @@ class Tune:
     folds: int = 5
     valid: Split | None = None
     progress: Callable[[int, int, float], None] | None = None  # told after each batch: tried, in all, the best score
+    methods: Mapping[str, Mapping[str, Any]] | None = None
+    began: float | None = None  # by `time.monotonic`, where the seconds for all of a fit began before it was called
 
     def __post_init__(self) -> None:
         if self.settings < 2:
@@ -49,13 +53,21 @@ class Tune:
             raise PacohError(f"A tuning budget is a positive number of seconds; got {self.seconds!r}.")
         if self.folds < 1:
             raise PacohError(f"Tuning leaves tasks out in 1 fold or more; got {self.folds}.")
+        if self.methods is not None and not self.methods:
+            raise PacohError("There are no methods to compare: name one or more, or leave `methods` out.")
 
 
 class Choice(NamedTuple):
-    """The settings to train with, and what was chosen and why as plain values."""
+    """The method and the settings to train with, and what was chosen and why as plain values."""
 
+    method: str
     settings: dict[str, Any]
     record: dict[str, Any]
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why this method, in sentences; none where it was given."""
+        return list(self.record.get("why", ()))
 
 
 Make = Callable[..., AbstractMetaLearner]  # from (tasks, mean points a task, inputs) and settings
@@ -74,8 +86,7 @@ def choose(method: str, make: Make, fixed: dict[str, Any], tasks: Tasks, tune: T
     def learner(**chosen: float) -> AbstractMetaLearner:
         return make(shape, **merged(bare, chosen))
 
-    at_once = 1 if jax.default_backend() == "cpu" else 256  # a core gains little from many lanes
-    effort = Effort(at_once, tune.seconds, tune.progress)
+    effort = Effort(at_once(), tune.seconds, tune.progress)
     report = search(learner, candidates(free, tune.settings, seed), fold, seed, effort)
     if len(report.settings) == 1:
         warnings.warn(_nothing_compared(report.seconds, len(fold.y_scale)), PacohWarning, stacklevel=4)
@@ -87,10 +98,15 @@ def choose(method: str, make: Make, fixed: dict[str, Any], tasks: Tasks, tune: T
         "seconds_at_most": tune.seconds,
     }
     del record["seconds"]  # the same fit gives the same file
-    return Choice(merged(fixed, report.best), {name: _finite(value) for name, value in record.items()})
+    return Choice(method, merged(fixed, report.best), {name: finite(value) for name, value in record.items()})
 
 
-def _finite(value: Any) -> Any:
+def at_once() -> int:
+    """Lanes in one `vmap`: a core gains little from many."""
+    return 1 if jax.default_backend() == "cpu" else 256
+
+
+def finite(value: Any) -> Any:
     """None for a number that JSON cannot hold: a setting that never gave a score."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
@@ -119,7 +135,7 @@ def choose_once(path: Path | None, made_by: dict[str, str], search_now: Callable
     if beside.is_file():
         try:
             found = json.loads(beside.read_text())
-            known, choice = found["made_by"], Choice(found["settings"], found["record"])
+            known, choice = found["made_by"], Choice(found["method"], found["settings"], found["record"])
         except (ValueError, KeyError, TypeError) as error:
             raise PacohError(
                 f"{beside} holds no choice of settings that pacoh wrote: delete it, or move it."
@@ -135,10 +151,11 @@ def choose_once(path: Path | None, made_by: dict[str, str], search_now: Callable
     return choice
 
 
-def asked(method: str, fixed: dict[str, Any], tasks: Tasks, tune: Tune, seed: int) -> dict[str, str]:
-    """What must be equal for a choice to serve again."""
+def asked(method: str | None, fixed: dict[str, Any], tasks: Tasks, tune: Tune, seed: int) -> dict[str, str]:
+    """What must be equal for a choice to serve again; without a method it was to be chosen, too."""
     valid = None if tune.valid is None else (tune.valid.context.pairs(), tune.valid.query.pairs())
-    said = json.dumps([method, fixed, tune.settings, tune.seconds, tune.folds], sort_keys=True, default=str)
+    terms = [method, fixed, tune.settings, tune.seconds, tune.folds, tune.methods]
+    said = json.dumps(terms, sort_keys=True, default=str)
     data = checkpoint.fingerprint((tasks.pairs(), valid), jax.random.key(seed), 0)
     return data | {"what was asked": said}
 

@@ -64,10 +64,13 @@ def leave_out_folds(tasks: Tasks, count: int, context: float, seed: int) -> Fold
     return folds(left_out(tasks, count, lambda some: some.split(context), seed))
 
 
-def left_out(tasks: Tasks, count: int, divide: Callable[[Tasks], Split], seed: int) -> list[tuple[Tasks, Split]]:
-    """Tasks to train on and tasks left out, shuffled and divided into context and query, for each fold."""
+def left_out(
+    tasks: Tasks, count: int, divide: Callable[[Tasks], Split], seed: int, most: int | None = None
+) -> list[tuple[Tasks, Split]]:
+    """Tasks to train on and tasks left out (`most` at most), shuffled and divided into context and query, a fold."""
     n = len(tasks)
     out = max(1, n // max(count, 2))  # one fold leaves half of the tasks
+    out = out if most is None else min(out, most)
     if n < 3:
         raise PacohError(f"Leaving tasks out needs 3 tasks or more, got {n}: give more tasks, or fix the settings.")
     random = np.random.default_rng(seed)

@@ -39,13 +39,15 @@ class Range:
 class Report:
     """What was tried and how it scored: arrays (settings, folds), higher `score` is better.
 
-    A method that predicts points has no log-likelihood, and is judged by its error.
+    A method that predicts points has no log-likelihood, and is judged by its error. `by_task` is what the score is the
+    mean of, (settings, validation tasks of all folds): differences of settings are paired by task.
     """
 
     settings: list[dict[str, float]]
     log_likelihood: np.ndarray | None
     rmse: np.ndarray
     seconds: float
+    by_task: np.ndarray | None = None
 
     @property
     def score(self) -> np.ndarray:
@@ -86,13 +88,15 @@ def draw_settings(space: Mapping[str, Range], count: int, seed: int) -> list[dic
 class Effort:
     """How a search is driven: lanes in one `vmap`, seconds at most, who is told of (tried, in all, the best).
 
-    `score_at_once` lanes are scored together: predictions take more memory than training.
+    `score_at_once` lanes are scored together: predictions take more memory than training. `training` drives the
+    training of each batch (default: in one chunk).
     """
 
     at_once: int = 256
     seconds: float | None = None
     progress: Callable[[int, int, float], None] | None = None
     score_at_once: int = 8
+    training: Budget | None = None
 
 
 def search(
@@ -114,19 +118,21 @@ def search(
     repeats = np.tile(np.arange(count), batch)
     stacked = jax.tree.map(lambda leaf: leaf[repeats], fold)
     keys = jax.random.split(jax.random.key(seed), count)[repeats]
-    likelihoods, errors, tried = [], [], 0
+    likelihoods, errors, by_task, tried = [], [], [], 0
     while True:
         batch_began = time.monotonic()
         some = [*settings[tried : tried + batch], *settings][:batch]  # the last batch is filled up: nothing compiles
         learners = [make(**setting) for setting in some for _ in range(count)]
-        models, _ = fit_each(learners, stacked.train, keys, Budget(chunk=10**6))
+        models, _ = fit_each(learners, stacked.train, keys, effort.training or Budget(chunk=10**6))
         log_likelihood, rmse = score_lanes(models, stacked, keys, effort.score_at_once)
-        errors.extend(np.asarray(rmse).reshape(batch, count))
-        likelihoods.extend([] if log_likelihood is None else np.asarray(log_likelihood).reshape(batch, count))
+        errors.extend(_by_fold(rmse, batch, count).mean(-1))
+        likelihoods.extend([] if log_likelihood is None else _by_fold(log_likelihood, batch, count).mean(-1))
+        judged = -rmse if log_likelihood is None else log_likelihood
+        by_task.extend(_by_fold(judged, batch, count).reshape(batch, -1))
         tried = min(tried + batch, len(settings))
         now = time.monotonic()
         known = np.array(likelihoods[:tried]) if likelihoods else None
-        report = Report(list(settings[:tried]), known, np.array(errors[:tried]), now - began)
+        report = Report(list(settings[:tried]), known, np.array(errors[:tried]), now - began, np.array(by_task[:tried]))
         if effort.progress is not None:
             effort.progress(tried, len(settings), float(report.score.max()))
         expected = now - batch_began if tried > batch else 0.0
@@ -135,9 +141,14 @@ def search(
             return report
 
 
+def _by_fold(scores: Array, batch: int, count: int) -> np.ndarray:
+    """(settings, folds, tasks) of scores by lane."""
+    return np.asarray(scores).reshape(batch, count, -1)
+
+
 @eqx.filter_jit
 def score_lanes(models: Any, fold: Fold, keys: Key, at_once: int = 8) -> tuple[Array | None, Array]:
-    """Validation log-likelihood (None of points) and RMSE of each lane in original units, `at_once` lanes a time.
+    """Validation log-likelihood (None of points) and RMSE, (lanes, tasks), in original units; `at_once` lanes a time.
 
     Of classes the share of wrong ones stands for the RMSE.
     """
@@ -159,7 +170,7 @@ def score_lanes(models: Any, fold: Fold, keys: Key, at_once: int = 8) -> tuple[A
             return mean_over(query.mask, predictive.log_prob(query.y)), error
 
         density, error = jax.vmap(task)(one.valid.context, one.valid.query, jax.random.split(key, tasks))
-        known = None if density is None else density.mean() - jnp.log(one.y_scale)
-        return known, error.mean() * one.y_scale
+        known = None if density is None else density - jnp.log(one.y_scale)
+        return known, error * one.y_scale
 
     return jax.lax.map(lane, (dynamic, fold, keys), batch_size=at_once)

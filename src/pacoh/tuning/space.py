@@ -65,16 +65,22 @@ SPACES: dict[str, dict[str, Range]] = {
 
 
 def space(method: str, fixed: Mapping[str, Any]) -> dict[str, Range]:
-    """What is left to tune of a method where some settings are fixed."""
+    """What is left to tune of a method where some settings are fixed; an error where that is nothing."""
     if method not in SPACES:
         raise PacohError(f"{method} has no settings that tuning could choose; these methods do: {', '.join(SPACES)}.")
+    left = free(method, fixed)
+    if not left:
+        raise PacohError(f"Every setting of {method} that tuning could choose is given: leave tuning out.")
+    return left
+
+
+def free(method: str, fixed: Mapping[str, Any]) -> dict[str, Range]:
+    """The settings of a method that tuning could choose where some are fixed; none of a method without a space."""
+    whole = SPACES.get(method, {})
     taken = {*fixed, *(f"sds.{group}" for group in fixed.get("sds") or ())}
     if fixed.get("paper") is not None:
-        taken |= {name for name in SPACES[method] if name.startswith("sds.")}  # the paper's hyper-prior has one sd
-    free = {name: axis for name, axis in SPACES[method].items() if name not in taken}
-    if not free:
-        raise PacohError(f"Every setting of {method} that tuning could choose is given: leave tuning out.")
-    return free
+        taken |= {name for name in whole if name.startswith("sds.")}  # the paper's hyper-prior has one sd
+    return {name: axis for name, axis in whole.items() if name not in taken}
 
 
 def candidates(free: Mapping[str, Range], count: int, seed: int) -> list[dict[str, float]]:
