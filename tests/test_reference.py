@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 PAGES = sorted((Path(__file__).parent.parent / "docs" / "api").glob("*.md"))
-FACADES = ("pacoh", "pacoh.optimize", "pacoh.bounds", "pacoh.certify", "pacoh.testing", "pacoh.sklearn")  # what `__all__` exports
+FACADES = ("pacoh", "pacoh.optimize", "pacoh.bounds", "pacoh.certify", "pacoh.testing", "pacoh.sklearn")  # `__all__`
 ROOMS = ("errors", "api", "metrics", "predictive", "categorical", "registry", "bounds.losses", "integrations.optuna")
 BESIDES = ("pacoh.reading:Tasks", "pacoh.reading:Split", "pacoh.inference.base:Budget", "pacoh.recipes.base:Shape")
 SLOW = ("PacohSampler",)
