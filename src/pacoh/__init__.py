@@ -2,8 +2,12 @@
 
 from typing import TYPE_CHECKING
 
+from pacoh.threads import keep_apart
+
 __version__ = "0.1.0"
 __all__ = ["Model", "Tune", "__version__", "choose", "fit", "load", "read"]
+
+keep_apart()
 
 if TYPE_CHECKING:
     from pacoh.api import Model, choose, fit, load
