@@ -10,7 +10,7 @@ from comparing import compare
 from pacoh.errors import PacohError
 from pacoh.registry import environment
 
-METHODS = {"pacoh-gp-svgd": {}, "mll-gp": {}, "vanilla-gp": {}, "last-value": {}, "context-mean": {}}
+METHODS = {"pacoh-gp-svgd": {}, "vanilla-gp": {}, "last-value": {}, "context-mean": {}}
 
 if __name__ == "__main__":
     try:

@@ -12,8 +12,12 @@ from comparing import compare
 from pacoh.errors import PacohError
 from pacoh.registry import environment
 
-FEW = {"steps": 300, "batch": 4}
-METHODS = {"pacoh-gp-map": FEW, "mll-gp": FEW, "vanilla-gp": {}, "pooled-ridge": {}, "last-value": {"lag": 9}}
+METHODS = {
+    "pacoh-gp-map": {"steps": 300, "batch": 4},
+    "vanilla-gp": {},
+    "pooled-ridge": {},
+    "last-value": {"lag": 9},
+}
 
 if __name__ == "__main__":
     try:
