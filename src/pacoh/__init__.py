@@ -3,11 +3,12 @@
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
-__all__ = ["Model", "Tune", "__version__", "fit", "load", "read"]
+__all__ = ["Model", "Tune", "__version__", "fit", "load", "read", "report"]
 
 if TYPE_CHECKING:
     from pacoh.api import Model, fit, load
     from pacoh.reading import read
+    from pacoh.transfer import report
     from pacoh.tuning import Tune
 
 
@@ -21,6 +22,10 @@ def __getattr__(name: str):
         from pacoh.reading import read
 
         return read
+    if name == "report":
+        from pacoh.transfer import report
+
+        return report
     if name == "Tune":
         from pacoh.tuning import Tune
 
