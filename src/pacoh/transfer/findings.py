@@ -23,7 +23,8 @@ from pacoh.writing import write_whole
 class Effect:
     """What transfer changes with an amount of context: `change` of the error, -0.38 for 38 % less.
 
-    Of classes it is a difference. It is beside the best learner of each task alone; `worst` is the task whose error grows most.
+    Of classes it is a difference. It is beside the best learner of each task alone; `worst` is the task whose error
+    grows most.
     """
 
     amount: str

@@ -247,12 +247,10 @@ def _how(report: Report) -> Iterator[Block]:
             f"Tasks were left out {groups}; the prior was learned from the others, given some points of the left-out "
             "task at random (four times), and asked for the rest. The references had the same points.",
             "It helps where the gain in log-likelihood a point (of methods that predict points: in error) over every "
-            f"reference is above {MARGIN:g}, the worth of {100 * MARGIN:.0f} % of the error, by a signed-rank test over "
-            f"tasks at level {LEVEL:g}: p = " + listed([f"{p:.2g} ({name})" for name, p in gain.items()]) + ".",
+            f"reference is above {MARGIN:g}, the worth of {100 * MARGIN:.0f} % of the error, by a signed-rank test "
+            f"over tasks at level {LEVEL:g}: p = " + listed([f"{p:.2g} ({name})" for name, p in gain.items()]) + ".",
             f"It harms where the error is larger by more than {margin} than that of learning alone, at the same level "
-            "divided by the number of references: p = "
-            + listed([f"{p:.2g} ({name})" for name, p in loss.items()])
-            + ".",
+            "divided by their number: p = " + listed([f"{p:.2g} ({name})" for name, p in loss.items()]) + ".",
             f"{report.seconds:.0f} seconds.",
         ]
     )
