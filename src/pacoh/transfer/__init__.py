@@ -9,7 +9,7 @@ import numpy as np
 
 from pacoh.api import Model
 from pacoh.errors import PacohError
-from pacoh.reading import Tasks, read
+from pacoh.reading import read
 from pacoh.transfer import contexts as drawing
 from pacoh.transfer import folds, unlike
 from pacoh.transfer.choice import choose
@@ -20,12 +20,12 @@ from pacoh.transfer.folds import Tell, Trainer
 from pacoh.transfer.illustrations import illustrate
 from pacoh.transfer.judge import HARMS, HELPS, NO_BENEFIT
 from pacoh.transfer.scores import Scores, score
-from pacoh.transfer.unlike import Unlike
 
 __all__ = ["HARMS", "HELPS", "NO_BENEFIT", "Report", "report"]
 
 REPEATS = 4
 """Random contexts of each size, a task."""
+_PARTS = 16  # at most, of two tasks
 
 
 def report(
@@ -57,22 +57,25 @@ def report(
         )
     trainer = Trainer(tasks, choose(tasks, method, settings), seed, progress)
     screened = _screen(trainer, contexts, able) if len(tasks) >= unlike.LEAST else _Screened([], [])
-    named = [one.task for one in screened.named]
-    family = np.array([i for i, name in enumerate(tasks.names) if name not in named])
     groups = folds.groups(able, seed)
-    learned_from = [np.setdiff1d(family, group) for group in groups]
-    models = trainer.fit(learned_from, "leaving tasks out")
+    odd, (models, gains) = screened.odd, _leave_out(trainer, contexts, groups, screened.odd)
+    if screened.parts:
+        more = [task for task in unlike.stand_out(gains, np.array(tasks.sizes)) if task not in odd]
+        if more and len(odd) + len(more) <= len(tasks) // 4:
+            odd = [*odd, *more]
+            models, gains = _leave_out(trainer, contexts, groups, odd)
     comparison = compare(models, groups, able, contexts)
-    parts = [*_few(trainer, contexts, able, family), *screened.parts]
-    curve = [(len(part.learned_from[0]), part.ratio(comparison, named, tasks)) for part in parts]
-    curve.append((min(map(len, learned_from)), comparison.ratio(FEW_POINTS)))
+    parts = [*_few(trainer, contexts, able, odd), *screened.parts]
+    curve = [(len(part.learned_from[0]), part.ratio(comparison, odd)) for part in parts]
+    curve.append((models[0].card["tasks"], comparison.ratio(FEW_POINTS)))
+    named = [one for part in screened.parts for one in unlike.named(tasks, odd, gains, part.error, part.learned_from)]
     one_input = tasks.classes is None and tasks.x[0].shape[1] == 1
     return Report(
         tasks=tasks,
         choice=trainer.choice,
         contexts=contexts,
         comparison=comparison,
-        unlike=tuple(screened.named),
+        unlike=tuple(named),
         curve=tuple(curve),
         pictures=illustrate(models, comparison, groups, contexts) if one_input else (),
         origin=origin or _origin(source, task=task, target=target, classes=classes, categorical=categorical),
@@ -87,9 +90,8 @@ class _Part(NamedTuple):
     learned_from: list[np.ndarray]
     error: np.ndarray
 
-    def ratio(self, comparison: Comparison, named: Sequence[str], tasks: Tasks) -> float:
-        """The mean error beside that of learning alone, of parts that hold none of the named tasks where there are."""
-        odd = [tasks.names.index(name) for name in named]
+    def ratio(self, comparison: Comparison, odd: Sequence[int]) -> float:
+        """The mean error beside that of learning alone, of parts that hold none of the odd tasks where there are."""
         clean = [i for i, part in enumerate(self.learned_from) if not np.isin(odd, part).any()]
         return comparison.ratio(FEW_POINTS, self.error[clean] if clean else self.error)
 
@@ -97,18 +99,43 @@ class _Part(NamedTuple):
 class _Screened(NamedTuple):
     """Tasks unlike the rest, and the parts that told."""
 
-    named: list[Unlike]
+    odd: list[int]
     parts: list[_Part]
 
 
-def _few(trainer: Trainer, contexts: Contexts, able: np.ndarray, family: np.ndarray) -> list[_Part]:
-    """Priors learned from few tasks, for the learning curve; none where there are few anyway."""
-    few = max(2, round(0.15 * len(family)))
-    if few + 3 > len(family):
+def _few(trainer: Trainer, contexts: Contexts, able: np.ndarray, odd: Sequence[int]) -> list[_Part]:
+    """Priors learned from two tasks, for the learning curve; none where there are few anyway."""
+    family = np.setdiff1d(np.arange(len(trainer.tasks)), odd)
+    if len(family) < 6:
         return []
-    chosen = folds.random_parts(family, few, unlike.PARTS, trainer.seed)
-    models = trainer.fit(chosen, f"learning from {few} tasks")
+    chosen = folds.divided(family, len(family) // 2, 2, trainer.seed)[:_PARTS]
+    models = trainer.fit(chosen, "learning from 2 tasks")
     return [_Part(chosen, _judged(models, chosen, contexts, able, FEW_POINTS).error)]
+
+
+def _leave_out(
+    trainer: Trainer, contexts: Contexts, groups: Sequence[np.ndarray], odd: Sequence[int]
+) -> tuple[list[Model], np.ndarray]:
+    """A model for each group, learned from all other tasks that are not odd, and what it gains on the group's tasks."""
+    family = np.setdiff1d(np.arange(len(trainer.tasks)), odd)
+    models = trainer.fit([np.setdiff1d(family, group) for group in groups], "leaving tasks out")
+    others = [np.setdiff1d(np.arange(len(trainer.tasks)), group) for group in groups]
+    gains = _gains(models, others, contexts, np.unique(np.concatenate(groups)))
+    return models, np.array(
+        [column[np.isfinite(column)][0] if np.isfinite(column).any() else np.nan for column in gains.T]
+    )
+
+
+def _gains(models: Sequence[Model], seen: Sequence[np.ndarray], contexts: Contexts, able: np.ndarray) -> np.ndarray:
+    """What each model gains a point of each task over knowing nothing; NaN for those in `seen`."""
+    tasks = contexts.tasks
+    gains = unlike.evidences(models, tasks)
+    if gains is None:
+        pair = (_judged(each, seen, contexts, able, HALF) for each in (models, weak(models, tasks)))
+        return unlike.predicted(*pair)
+    for row, known in zip(gains, seen, strict=True):
+        row[known] = np.nan
+    return gains
 
 
 def _judged(
@@ -124,19 +151,13 @@ def _judged(
 def _screen(trainer: Trainer, contexts: Contexts, able: np.ndarray) -> _Screened:
     """Looks for tasks unlike the rest with priors learned from random parts of the tasks."""
     tasks = trainer.tasks
-    size = max(2, round(unlike.SHARE * len(tasks)))
-    chosen = folds.random_parts(np.arange(len(tasks)), size, unlike.PARTS, trainer.seed)
-    models = trainer.fit(chosen, f"learning from {size} tasks")
+    chosen = folds.divided(np.arange(len(tasks)), 3, unlike.THIRDS, trainer.seed)
+    models = trainer.fit(chosen, f"learning from {len(chosen[0])} tasks")
     part = _Part(chosen, _judged(models, chosen, contexts, able, FEW_POINTS).error)
-    gains = unlike.evidences(models, tasks)
-    if gains is None:
-        gains = unlike.predicted(
-            *(_judged(each, chosen, contexts, able, HALF) for each in (models, weak(models, tasks)))
-        )
-    else:
-        for row, learned_from in zip(gains, chosen, strict=True):
-            row[learned_from] = np.nan
-    return _Screened(unlike.find(tasks, gains, part.error, chosen), [part])
+    odd = unlike.stand_out(unlike.judged(_gains(models, chosen, contexts, able)), np.array(tasks.sizes))
+    figures = unlike.by_figures(tasks)
+    odd += [i for i, name in enumerate(tasks.names) if name in figures and i not in odd]
+    return _Screened(odd if len(odd) <= len(tasks) // 4 else [], [part])
 
 
 def _origin(source: Any, **reading: Any) -> str | None:

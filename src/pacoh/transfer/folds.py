@@ -48,7 +48,8 @@ def groups(able: np.ndarray, seed: int) -> list[np.ndarray]:
     return list(np.concatenate([order, order[: -len(order) % size]]).reshape(-1, size))
 
 
-def random_parts(among: np.ndarray, size: int, count: int, seed: int) -> list[np.ndarray]:
-    """`count` random parts of so many tasks each."""
-    random = np.random.default_rng([seed, 1])
-    return [np.sort(random.choice(among, size, replace=False)) for _ in range(count)]
+def divided(among: np.ndarray, parts: int, times: int, seed: int) -> list[np.ndarray]:
+    """The tasks divided at random into parts of one size, several times; what does not divide is left over."""
+    random, size = np.random.default_rng([seed, 1]), len(among) // parts
+    each = [random.permutation(among)[: parts * size].reshape(parts, size) for _ in range(times)]
+    return [np.sort(part) for some in each for part in some]

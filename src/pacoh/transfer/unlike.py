@@ -16,20 +16,19 @@ import numpy as np
 from pacoh.api import Model
 from pacoh.data import bucket, stack
 from pacoh.describe import describe
-from pacoh.describe.odd import robust_scores, threshold
+from pacoh.describe.odd import robust_scores
 from pacoh.learners.base import lanes
 from pacoh.learners.guard import Guarded, log_evidences
 from pacoh.reading import Tasks
 from pacoh.transfer.scores import Scores
 
-PARTS = 16
-"""Random parts of the tasks."""
-SHARE = 0.4
-"""The share of the tasks in a part."""
+THIRDS = 5
+"""How often the tasks are divided into three random parts: of each three, two odd tasks leave one without."""
 LEAST = 8
 """With fewer tasks there is no telling what is usual."""
-_JUDGES = 3  # parts whose median judges a task
-_ODDS = np.log(19)  # a task is of the family with probability 0.95 before its points are seen
+LEVEL = 0.05
+FAR = 3.5
+"""A robust z-score that is far, as for the figures of `pacoh describe` at the least."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +36,12 @@ class Unlike:
     """A task unlike the others: why, and by how much the others' error grows when it is learned from.
 
     `evidence` is the log of how much more probable its points are under the prior learned from others than under one
-    that knows nothing; None where a figure (its level, its spread) tells it apart.
+    that knows nothing.
     """
 
     task: str
     why: str
-    evidence: float | None
+    evidence: float
     harm: float | None
 
 
@@ -81,49 +80,52 @@ def predicted(learned: Scores, weak: Scores) -> np.ndarray:
     return learned.log_likelihood - weak.log_likelihood
 
 
-def find(tasks: Tasks, gains: np.ndarray, error: np.ndarray, parts: Sequence[np.ndarray]) -> list[Unlike]:
-    """The tasks unlike the rest, by gains and errors (parts, tasks) and by their figures."""
-    told, sizes = judged(gains), np.array(tasks.sizes)
-    figures = by_figures(tasks)
-    found = stand_out(told, sizes).tolist()
-    found += [i for i, name in enumerate(tasks.names) if name in figures and i not in found]
-    usual = float(np.nanmedian(told))
-    named = []
+def named(
+    tasks: Tasks, found: Sequence[int], gains: np.ndarray, error: np.ndarray, parts: Sequence[np.ndarray]
+) -> list[Unlike]:
+    """The tasks found, with the reasons: gains a task under the prior of the others, errors (parts, tasks), figures."""
+    figures, usual = by_figures(tasks), float(np.nanmedian(gains))
+    said = []
     for place, harm in zip(found, harms(error, parts, found), strict=True):
-        name, weight = tasks.names[place], float(told[place] * sizes[place])
-        why = (
-            f"its points are e^{-weight:.0f} times less probable under the prior of the others than under one that "
-            f"knows nothing ({told[place]:.2g} a point; usually {usual:+.2g})"
-        )
-        shows = weight < -_ODDS
-        reasons = [*([why] if shows else []), *([figures[name]] if name in figures else [])]
-        named.append(Unlike(name, "; ".join(reasons), weight if shows else None, harm))
-    return named
+        name, weight = tasks.names[place], float(gains[place] * tasks.sizes[place])
+        reasons = [figures[name]] if name in figures else []
+        if weight < 0:
+            reasons.insert(
+                0,
+                f"its points are e^{-weight:.0f} times less probable under the prior of the others than under one that "
+                f"knows nothing ({gains[place]:.2g} a point; usually {usual:+.2g})",
+            )
+        said.append(Unlike(name, "; ".join(reasons) or "it spoils the prior of the others", weight, harm))
+    return said
 
 
 def judged(gains: np.ndarray) -> np.ndarray:
-    """A gain a task, from gains (parts, tasks) that are NaN where a part has the task: the median of its best judges.
+    """A gain a task, from gains (parts, tasks) that are NaN where a part has the task: the median of its judges.
 
-    The best judges are the parts with the greatest median gain over the tasks that they leave out.
+    A part is worth its median gain over the tasks that it leaves out. Judges are the parts that are worth more than the
+    middle between the best and the usual one; where none of them leaves the task out, the best of those that do.
     """
-    quality = np.array([np.median(row[np.isfinite(row)]) for row in gains])
+    worth = np.array([np.median(row[np.isfinite(row)]) for row in gains])
+    enough = (worth.max() + np.median(worth)) / 2
     found = np.full(gains.shape[1], np.nan)
     for task, column in enumerate(gains.T):
         able = np.flatnonzero(np.isfinite(column))
-        best = able[np.argsort(-quality[able], kind="stable")][:_JUDGES]
+        judges = able[worth[able] >= enough]
+        best = judges if len(judges) else able[np.argsort(-worth[able])][:1]
         found[task] = np.median(column[best]) if len(best) else np.nan
     return found
 
 
-def stand_out(gains: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Tasks that are more probably of another kind, and whose gain a point is far below the usual; worst first.
+def stand_out(gains: np.ndarray, sizes: np.ndarray) -> list[int]:
+    """Tasks whose points speak against the prior of the others, and more so than is usual; worst first.
 
-    `gains` are logs of Bayes factors a point. Where more than a quarter is so, there is no rest to be unlike of.
+    `gains` are logs of Bayes factors a point. The prior being right, chance makes a factor of n / LEVEL against it in
+    at most a share LEVEL of sets of n tasks (Markov); as it never is, the gain must be far below the others', too.
+    Where more than a quarter is so, there is no rest to be unlike of.
     """
-    foreign = gains * sizes < -_ODDS
-    low = (robust_scores(gains) > threshold(len(gains), 1)) & (gains < np.nanmedian(gains))
-    found = np.flatnonzero(foreign & low)
-    return found[np.argsort(gains[found])] if len(found) <= len(gains) // 4 else found[:0]
+    against = -gains * sizes > np.log(len(gains) / LEVEL)
+    found = np.flatnonzero(against & (robust_scores(gains) > FAR) & (gains < np.nanmedian(gains)))
+    return found[np.argsort(gains[found])].tolist() if len(found) <= len(gains) // 4 else []
 
 
 def by_figures(tasks: Tasks) -> dict[str, str]:
