@@ -170,7 +170,9 @@ class Report:
         reference = self.effects[FEW_POINTS].reference
         alone = "vanilla-bnn" if reference == "vanilla-bnn" else "vanilla-gp"
         method, settings = (self.choice.method, self.choice.settings) if transfer else (alone, {})
-        lines = ["import pacoh", "", f"tasks = {self.origin or '...  # as they were given to pacoh.report'}"]
+        origin = self.origin or "...  # as they were given to pacoh.report"
+        lines = ["import pacoh", *(["from pacoh import registry"] if origin.startswith("registry.") else [])]
+        lines += ["", f"tasks = {origin}"]
         if transfer and self.unlike:
             lines.append(f"tasks = tasks.without({[one.task for one in self.unlike]!r})  # unlike the rest")
         given = "".join(f", {name}={value!r}" for name, value in settings.items())

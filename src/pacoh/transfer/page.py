@@ -61,9 +61,9 @@ def _words(report: Report, amount: str) -> str:
 def _glance(report: Report) -> tuple[list[Any], list[Any]]:
     """Every learner's error, log-likelihood and coverage with few points and with half of a task."""
     error = "share of wrong classes" if report.classes else "RMSE"
-    parts = [error, "log-likelihood a point (median task)", "90 % intervals hold"]
+    parts = [error, "log-likelihood", "90 % hold"]
     header = [
-        ("", ["mean over left-out tasks"]),
+        ("", ["left-out tasks"]),
         *((f"with {_words(report, one)}", parts) for one in (FEW_POINTS, HALF)),
     ]
     lines = []

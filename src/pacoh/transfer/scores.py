@@ -60,7 +60,8 @@ def score(models: Sequence[Model], judged: Sequence[np.ndarray], contexts: Conte
     for predictive, row in zip(said, rows, strict=True):
         y = np.stack([np.pad(target, (0, sizes[1] - len(target))) for _, (_, target) in row])
         mask = np.arange(sizes[1]) < np.array([len(target) for _, (_, target) in row])[:, None]
-        found = metrics.by_task(predictive, y, mask)
+        with np.errstate(divide="ignore"):  # a component of an average may have no weight left
+            found = metrics.by_task(predictive, y, mask)
         by_task = {name: values.reshape(-1, repeats).mean(1) for name, values in found.items()}
         error.append(by_task["rmse"] if "rmse" in by_task else 1 - by_task["accuracy"])
         density.append(by_task.get("log_likelihood"))

@@ -121,8 +121,10 @@ def stand_out(gains: np.ndarray, sizes: np.ndarray) -> list[int]:
 
     `gains` are logs of Bayes factors a point. The prior being right, chance makes a factor of n / LEVEL against it in
     at most a share LEVEL of sets of n tasks (Markov); as it never is, the gain must be far below the others', too.
-    Where more than a quarter is so, there is no rest to be unlike of.
+    Where more than a quarter is so, or where the prior usually gains nothing, there is no rest to be unlike of.
     """
+    if not np.nanmedian(gains) > 0:
+        return []
     against = -gains * sizes > np.log(len(gains) / LEVEL)
     found = np.flatnonzero(against & (robust_scores(gains) > FAR) & (gains < np.nanmedian(gains)))
     return found[np.argsort(gains[found])].tolist() if len(found) <= len(gains) // 4 else []
