@@ -60,7 +60,7 @@ def report(
     groups = folds.groups(able, seed)
     odd, (models, gains) = screened.odd, _leave_out(trainer, contexts, groups, screened.odd)
     if screened.parts:
-        more = [task for task in unlike.stand_out(gains, np.array(tasks.sizes)) if task not in odd]
+        more = [task for task in unlike.stand_out(gains, unlike.heard(tasks)) if task not in odd]
         if more and len(odd) + len(more) <= len(tasks) // 4:
             odd = [*odd, *more]
             models, gains = _leave_out(trainer, contexts, groups, odd)
@@ -129,7 +129,7 @@ def _leave_out(
 def _gains(models: Sequence[Model], seen: Sequence[np.ndarray], contexts: Contexts, able: np.ndarray) -> np.ndarray:
     """What each model gains a point of each task over knowing nothing; NaN for those in `seen`."""
     tasks = contexts.tasks
-    gains = unlike.evidences(models, tasks)
+    gains = unlike.evidences(models, contexts)
     if gains is None:
         pair = (_judged(each, seen, contexts, able, HALF) for each in (models, weak(models, tasks)))
         return unlike.predicted(*pair)
@@ -154,7 +154,7 @@ def _screen(trainer: Trainer, contexts: Contexts, able: np.ndarray) -> _Screened
     chosen = folds.divided(np.arange(len(tasks)), 3, unlike.THIRDS, trainer.seed)
     models = trainer.fit(chosen, f"learning from {len(chosen[0])} tasks")
     part = _Part(chosen, _judged(models, chosen, contexts, able, FEW_POINTS).error)
-    odd = unlike.stand_out(unlike.judged(_gains(models, chosen, contexts, able)), np.array(tasks.sizes))
+    odd = unlike.stand_out(unlike.judged(_gains(models, chosen, contexts, able)), unlike.heard(tasks))
     figures = unlike.by_figures(tasks)
     odd += [i for i, name in enumerate(tasks.names) if name in figures and i not in odd]
     return _Screened(odd if len(odd) <= len(tasks) // 4 else [], [part])

@@ -2,8 +2,8 @@
 
 The tasks are the sample. A task's gain is a difference between two learners on the same points of the same task,
 averaged over a context of few points and one of half the task; the signed-rank test asks whether its centre passes a
-margin. To help is to beat every reference (an intersection of hypotheses: each is tested at the full level); to harm is
-to lose to one of those that learn alone (a union: the level is divided).
+margin. To help is to beat every reference; to harm is to lose to every one that learns alone. Both are intersections of
+hypotheses, so each is tested at the full level; where the references disagree, there is no benefit to be sure of.
 """
 
 from dataclasses import dataclass
@@ -52,9 +52,8 @@ def judge(pairs: list[Paired], classes: bool) -> Judgement:
         for one in (pairs if pairs[0].log_likelihood is not None else alone)
     }
     loss = {one.reference: probability(-one.error - margin) for one in alone}
-    worse = min(loss.values()) < LEVEL / len(loss)
     not_larger = all(np.median(one.error) >= 0 for one in alone)
-    if worse:
+    if max(loss.values()) < LEVEL:
         return Judgement(HARMS, gain, loss)
     return Judgement(HELPS if max(gain.values()) < LEVEL and not_larger else NO_BENEFIT, gain, loss)
 

@@ -20,12 +20,15 @@ from pacoh.describe.odd import robust_scores
 from pacoh.learners.base import lanes
 from pacoh.learners.guard import Guarded, log_evidences
 from pacoh.reading import Tasks
+from pacoh.transfer.contexts import Contexts
 from pacoh.transfer.scores import Scores
 
 THIRDS = 5
 """How often the tasks are divided into three random parts: of each three, two odd tasks leave one without."""
 LEAST = 8
 """With fewer tasks there is no telling what is usual."""
+MOST = 128
+"""Points of a task that are asked at most."""
 LEVEL = 0.05
 FAR = 3.5
 """A robust z-score that is far, as for the figures of `pacoh describe` at the least."""
@@ -45,10 +48,17 @@ class Unlike:
     harm: float | None
 
 
-def evidences(models: Sequence[Model], tasks: Tasks) -> np.ndarray | None:
+def heard(tasks: Tasks) -> np.ndarray:
+    """How many points of each task are asked for the evidence."""
+    return np.minimum(tasks.sizes, MOST)
+
+
+def evidences(models: Sequence[Model], contexts: Contexts) -> np.ndarray | None:
     """ln(Z learned / Z weak) a point of each task under each model; None where a model has no closed evidence."""
     if not all(isinstance(model.meta, Guarded) for model in models):
         return None
+    rows = [np.isin(np.arange(len(order[0])), order[0][:MOST]) for order in contexts.orders]
+    tasks = contexts.tasks.rows(rows)
     size = bucket(max(tasks.sizes))
     stacks = lanes([stack([model.units(x, y) for x, y in tasks.pairs()], size) for model in models])
     return np.asarray(_evidences(lanes([model.meta for model in models]), stacks)) / np.array(tasks.sizes)
@@ -67,7 +77,7 @@ def _evidences(metas: Any, stacks: Any) -> jax.Array:
         def ratio(task: Any) -> jax.Array:
             return mean(one.learned.prior, one.learned.phis, task) - mean(one.weak_prior, one.weak_phis, task)
 
-        return jax.vmap(ratio)(tasks)
+        return jax.lax.map(ratio, tasks, batch_size=16)
 
     dynamic, static = eqx.partition(metas, eqx.is_array)
     return jax.lax.map(lane, (dynamic, stacks))
@@ -87,7 +97,7 @@ def named(
     figures, usual = by_figures(tasks), float(np.nanmedian(gains))
     said = []
     for place, harm in zip(found, harms(error, parts, found), strict=True):
-        name, weight = tasks.names[place], float(gains[place] * tasks.sizes[place])
+        name, weight = tasks.names[place], float(gains[place] * heard(tasks)[place])
         reasons = [figures[name]] if name in figures else []
         if weight < 0:
             reasons.insert(
