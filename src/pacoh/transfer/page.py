@@ -249,8 +249,8 @@ def _how(report: Report) -> Iterator[Block]:
             "It helps where the gain in log-likelihood a point (of methods that predict points: in error) over every "
             f"reference is above {MARGIN:g}, the worth of {100 * MARGIN:.0f} % of the error, by a signed-rank test "
             f"over tasks at level {LEVEL:g}: p = " + listed([f"{p:.2g} ({name})" for name, p in gain.items()]) + ".",
-            f"It harms where the error is larger by more than {margin} than that of every way to learn alone, by the same "
-            "test: p = " + listed([f"{p:.2g} ({name})" for name, p in loss.items()]) + ".",
+            f"It harms where the error is larger by more than {margin} than that of every way to learn alone, by the "
+            "same test: p = " + listed([f"{p:.2g} ({name})" for name, p in loss.items()]) + ".",
             f"{report.seconds:.0f} seconds.",
         ]
     )
