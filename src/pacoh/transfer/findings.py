@@ -14,7 +14,7 @@ from pacoh.transfer.choice import Choice
 from pacoh.transfer.compare import LEARNED, Comparison
 from pacoh.transfer.contexts import FEW, FEW_POINTS, HALF, Contexts
 from pacoh.transfer.illustrations import Drawn
-from pacoh.transfer.judge import HARMS, HELPS, MARGIN, Judgement, judge
+from pacoh.transfer.judge import HARMS, HELPS, LEVEL, MARGIN, Judgement, judge
 from pacoh.transfer.unlike import Unlike
 from pacoh.writing import write_whole
 
@@ -125,12 +125,12 @@ class Report:
         return f"No benefit: {changes}. {self._why_not()}"
 
     def _why_not(self) -> str:
-        gain = self.judgement.gain
-        failed = [name for name, p in gain.items() if p >= 0.05]
+        gain = self.judgement.gain or self.judgement.gain_in_error
+        failed = [name for name, p in gain.items() if p >= LEVEL / 2]
         if failed == ["level-and-scale"]:
             return "All that the other tasks tell is the level and the scale of y."
-        if len(self.comparison.able) < 5:
-            return "With fewer than 5 tasks no benefit can be shown."
+        if len(self.comparison.able) < 6:
+            return "With fewer than 6 tasks no benefit can be shown."
         return f"That is not a gain of {100 * MARGIN:.0f} % or more that would show on other tasks of this kind."
 
     def _signed(self, change: float) -> str:
@@ -199,6 +199,7 @@ class Report:
             "reasons": list(self.choice.reasons),
             "effects": {amount: asdict(one) for amount, one in self.effects.items()},
             "p_of_a_gain": self.judgement.gain,
+            "p_of_a_gain_in_error": self.judgement.gain_in_error,
             "p_of_a_loss": self.judgement.loss,
             "unlike_the_rest": [asdict(one) for one in self.unlike],
             "error_by_context": {size: self._errors(str(size)) for size in self.contexts.curve},

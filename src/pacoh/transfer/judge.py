@@ -34,28 +34,33 @@ class Paired:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The verdict and the p-values behind it, by reference: of a gain above the margin, and of a loss below it."""
+    """The verdict and the p-values behind it, by reference: of gains above the margin, and of a loss below it."""
 
     verdict: str
-    gain: dict[str, float]
+    gain: dict[str, float]  # in log-likelihood; empty for methods that predict points
+    gain_in_error: dict[str, float]
     loss: dict[str, float]
 
 
 def judge(pairs: list[Paired], classes: bool) -> Judgement:
-    """Helps, no benefit, or do not transfer."""
+    """Helps, no benefit, or do not transfer.
+
+    There are two ways to help, in log-likelihood and in error, so each is tested at half the level; by neither may the
+    usual task lose to learning alone.
+    """
     margin = CLASS_MARGIN if classes else MARGIN
     alone = [one for one in pairs if one.alone]
-    gain = {
-        one.reference: probability(one.error - margin)
-        if one.log_likelihood is None
-        else probability(one.log_likelihood - MARGIN)
-        for one in (pairs if pairs[0].log_likelihood is not None else alone)
-    }
+    densities = {one.reference: one.log_likelihood for one in pairs if one.log_likelihood is not None}
+    gain = {name: probability(values - MARGIN) for name, values in densities.items()}
+    gain_in_error = {one.reference: probability(one.error - margin) for one in pairs}
     loss = {one.reference: probability(-one.error - margin) for one in alone}
-    not_larger = all(np.median(one.error) >= 0 for one in alone)
+    usual = [one.error for one in alone] + [densities[one.reference] for one in alone if one.reference in densities]
+    level = LEVEL / 2 if gain else LEVEL
+    gains = min(max(each.values()) for each in (gain, gain_in_error) if each)
     if max(loss.values()) < LEVEL:
-        return Judgement(HARMS, gain, loss)
-    return Judgement(HELPS if max(gain.values()) < LEVEL and not_larger else NO_BENEFIT, gain, loss)
+        return Judgement(HARMS, gain, gain_in_error, loss)
+    helps = gains < level and all(np.nanmedian(values) >= 0 for values in usual)
+    return Judgement(HELPS if helps else NO_BENEFIT, gain, gain_in_error, loss)
 
 
 def probability(differences: np.ndarray) -> float:

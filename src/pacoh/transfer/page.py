@@ -246,11 +246,16 @@ def _how(report: Report) -> Iterator[Block]:
         [
             f"Tasks were left out {groups}; the prior was learned from the others, given some points of the left-out "
             "task at random (four times), and asked for the rest. The references had the same points.",
-            "It helps where the gain in log-likelihood a point (of methods that predict points: in error) over every "
-            f"reference is above {MARGIN:g}, the worth of {100 * MARGIN:.0f} % of the error, by a signed-rank test "
-            f"over tasks at level {LEVEL:g}: p = " + listed([f"{p:.2g} ({name})" for name, p in gain.items()]) + ".",
+            "It helps where it gains, over every reference, more than the margin in log-likelihood a point "
+            f"({MARGIN:g}, the worth of {100 * MARGIN:.0f} % of the error to a Gaussian) or in error ({margin}), by a "
+            f"signed-rank test over tasks at level {LEVEL / 2:g} each. p = {_said(gain) or 'n/a'}; in error p = "
+            f"{_said(report.judgement.gain_in_error)}.",
             f"It harms where the error is larger by more than {margin} than that of every way to learn alone, by the "
-            "same test: p = " + listed([f"{p:.2g} ({name})" for name, p in loss.items()]) + ".",
+            f"same test at level {LEVEL:g}: p = {_said(loss)}.",
             f"{report.seconds:.0f} seconds.",
         ]
     )
+
+
+def _said(probabilities: dict[str, float]) -> str:
+    return listed([f"{p:.2g} ({name})" for name, p in probabilities.items()])
