@@ -1,7 +1,6 @@
 """Benchmarks: cells are kept, resumed and renewed as they should be; statistics keep their level; a reader sees it."""
 
 import contextlib
-import html
 import json
 import os
 import random
@@ -18,6 +17,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
+from browser import fetches_nothing, look, needs_browser
 from pacoh import api, metrics, registry
 from pacoh.bench import executors, spec
 from pacoh.bench.compare import Difference, paired
@@ -379,38 +379,19 @@ def test_what_cannot_be_run_is_refused_in_one_sentence(call, tmp_path):
         assert reply.err.count("\n") == 1
 
 
-CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
-)
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: the page was not looked at in a browser")
+@needs_browser
 def test_a_reader_sees_the_page(finished, tmp_path):
     page = write(finished, tmp_path)[0]
-    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
-    script = "<script>document.body.dataset.images = [...document.images].map(i => i.naturalWidth).join(' ');"
-    script += "document.body.dataset.text = document.body.innerText;</script></body>"
-    looked = tmp_path / "looked.html"
-    looked.write_text(page.read_text().replace("</body>", script))
-    shown = subprocess.run(
-        [*command, "--virtual-time-budget=5000", "--dump-dom", looked.as_uri()],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    ).stdout
-    widths = re.search(r'data-images="([^"]*)"', shown)
-    assert widths is not None
-    assert widths[1].split()
-    assert all(int(width) > 100 for width in widths[1].split())  # every figure is there, and in the page itself
-    text = html.unescape(re.search(r'data-text="([^"]*)"', shown)[1])  # pyright: ignore[reportOptionalSubscript]
+    text, widths = look(page, tmp_path)
+    assert widths
+    assert min(widths) > 100  # every figure is there, and in the page itself
     lines = [line for line in text.splitlines() if line.strip()]
     assert lines[0] == "Benchmark"
     assert lines[1].startswith("Tiny sines: the best PACOH")
     assert "Table 2 of the paper: RMSE" in text
     assert re.search(r"PACOH-GP-MAP\t\S+ ± \S+\t0.2130 ± 0.0030\t[+-]\d", text)
     assert "difference in published sds" in text
-    assert "http" not in re.sub(r"data:image[^\"]*", "", page.read_text())  # nothing is fetched
+    assert fetches_nothing(page)
 
 
 def command(toml: Path, out: Path, *more: str) -> list[str]:

@@ -13,7 +13,7 @@ PAGES = sorted((Path(__file__).parent.parent / "docs" / "api").glob("*.md"))
 FACADES = ("pacoh", "pacoh.optimize", "pacoh.bounds", "pacoh.certify", "pacoh.testing", "pacoh.sklearn")  # `__all__`
 ROOMS = ("errors", "api", "metrics", "predictive", "categorical", "registry", "bounds.losses", "integrations.optuna")
 BESIDES = ("pacoh.reading:Tasks", "pacoh.reading:Split", "pacoh.inference.base:Budget", "pacoh.recipes.base:Shape")
-SLOW = ("PacohSampler",)
+SLOW = ("PacohSampler", "pacoh.report")
 
 
 def defined_in(room: ModuleType) -> list[str]:

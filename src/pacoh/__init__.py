@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING
 from pacoh.threads import keep_apart
 
 __version__ = "0.1.0"
-__all__ = ["Model", "Tune", "__version__", "choose", "fit", "load", "read"]
+__all__ = ["Model", "Tune", "__version__", "choose", "fit", "load", "read", "report"]
 
 keep_apart()
 
 if TYPE_CHECKING:
     from pacoh.api import Model, choose, fit, load
     from pacoh.reading import read
+    from pacoh.transfer import report
     from pacoh.tuning import Tune
 
 
@@ -25,6 +26,10 @@ def __getattr__(name: str):
         from pacoh.reading import read
 
         return read
+    if name == "report":
+        from pacoh.transfer import report
+
+        return report
     if name == "Tune":
         from pacoh.tuning import Tune
 

@@ -69,6 +69,16 @@ class Tasks:
         x, y = (tuple(a[keep] for a, keep in zip(part, masks, strict=True)) for part in (self.x, self.y))
         return replace(self, x=x, y=y, context=None, split_column=None)
 
+    def without(self, names: Sequence[str]) -> "Tasks":
+        """All tasks but those of these names."""
+        unknown = [name for name in names if name not in self.names]
+        if unknown:
+            raise PacohError(f"There is no task {listed(unknown)}. The tasks are {listed(self.names)}.")
+        keep = [i for i, name in enumerate(self.names) if name not in names]
+        parts = {"names": self.names, "x": self.x, "y": self.y, "context": self.context}
+        some = {part: None if all_ is None else tuple(all_[i] for i in keep) for part, all_ in parts.items()}
+        return replace(self, **some)  # pyright: ignore[reportArgumentType]
+
     def split(self, context: int | float | str | None = None) -> "Split":
         """The first rows of each task as context, the rest as query.
 

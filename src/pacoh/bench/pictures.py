@@ -1,34 +1,21 @@
 """Figures of a report, as SVG: tables at a glance, curves over a setting, learning curves, predictions, bounds."""
 
-import io
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
-import matplotlib
 import numpy as np
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from pacoh.bench.spec import Column, Curve, Table
 from pacoh.bench.tables import LABELS, Entry, Results
 from pacoh.bounds import plots
+from pacoh.pages import Details, Image, blank, image
 
 _UNSEEN = " (unseen points of seen tasks)"
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A figure with what it shows in words."""
-
-    name: str
-    caption: str
-    svg: bytes
-    detail: bool = False
-
-
-def pictures(results: Results) -> Iterator[Picture]:
+def pictures(results: Results) -> Iterator[Image | Details]:
     """Every figure that the records allow."""
     made = results.experiment
     for table in made.tables:
@@ -36,48 +23,33 @@ def pictures(results: Results) -> Iterator[Picture]:
         if figure is not None:
             said = f"{LABELS[table.metric]}: dots are ours, with one sd"
             said += "; bars are published, one sd to either side." if table.published else "."
-            yield _picture(f"{made.name}-{table.metric}-{table.list}", said, figure)
+            yield image(f"{made.name}-{table.metric}-{table.list}", said, figure)
     for index, curve in enumerate(made.curves):
         figure = _curve(results, curve)
         if figure is not None:
-            yield _picture(f"{made.name}-curve-{index}", curve.title + ". Bands are one sd.", figure)
+            yield image(f"{made.name}-curve-{index}", curve.title + ". Bands are one sd.", figure)
     for column in made.columns:
         yield from _of_column(results, column)
     for figure in made.bounds:
         name = figure["figure"]
         for record in results.known.get((name, "bounds"), ()):
-            yield _picture(
-                f"bounds-{name}", f"The bounds of `pacoh bound {name}`.", plots.picture(name, record["rows"])
-            )
+            yield image(f"bounds-{name}", f"The bounds of `pacoh bound {name}`.", plots.picture(name, record["rows"]))
 
 
-def _of_column(results: Results, column: Column) -> Iterator[Picture]:
+def _of_column(results: Results, column: Column) -> Iterator[Image | Details]:
     made, safe = results.experiment, column.key.replace("[", "-").replace("]", "")
     figure = _learning(results, column)
     if figure is not None:
         said = f"{column.label}: what training climbs, a line a seed, over the share of the training done."
-        yield replace(_picture(f"{made.name}-{safe}-learning", said, figure), detail=True)
+        yield Details([image(f"{made.name}-{safe}-learning", said, figure)])
     if made.illustrate:
         figure = _illustrations(results, column)
         if figure is not None:
             said = f"{column.label}: means and 95 % bands on test tasks, with the share of all unseen points inside."
-            yield _picture(f"{made.name}-{safe}-tasks", said, figure)
+            yield image(f"{made.name}-{safe}-tasks", said, figure)
     for record in results.known.get(("samples", column.key), ()):
         said = f"{column.label}: the first meta-train tasks."
-        yield _picture(f"{made.name}-{safe}-samples", said, _samples(record["tasks_shown"]))
-
-
-def _picture(name: str, caption: str, figure: Figure) -> Picture:
-    content = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": name}):  # the same figure is the same file
-        figure.savefig(content, format="svg", metadata={"Date": None})
-    return Picture(name, caption, content.getvalue())
-
-
-def _figure(width: float, height: float) -> Figure:
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasSVG(figure)
-    return figure
+        yield image(f"{made.name}-{safe}-samples", said, _samples(record["tasks_shown"]))
 
 
 def _glance(results: Results, table: Table) -> Figure | None:
@@ -89,7 +61,7 @@ def _glance(results: Results, table: Table) -> Figure | None:
     if not columns or len(columns) > 8:
         return None
     rows = [row for row in _rows(results) if any(_shown(entries.get((row.key, c.key))) for c in columns)]
-    figure = _figure(2.2 + 2.4 * len(columns), 1.0 + 0.24 * len(rows))
+    figure = blank(2.2 + 2.4 * len(columns), 1.0 + 0.24 * len(rows))
     for index, (axes, column) in enumerate(
         zip(figure.subplots(1, len(columns), squeeze=False)[0], columns, strict=True)
     ):
@@ -138,7 +110,7 @@ def _curve(results: Results, curve: Curve) -> Figure | None:
             points.setdefault(name, []).append((float(varied[curve.x]), float(values.mean()), float(values.std())))
     if not points:
         return None
-    figure = _figure(6.4, 4.2)
+    figure = blank(6.4, 4.2)
     axes = figure.subplots()
     colors = {name: f"C{i % 10}" for i, name in enumerate(dict.fromkeys(_seen(name) for name in sorted(points)))}
     for name, found in sorted(points.items()):
@@ -185,7 +157,7 @@ def _learning(results: Results, column: Column) -> Figure | None:
     if not trained or len(trained) > 24:
         return None
     wide = min(4, len(trained))
-    figure = _figure(2.6 * wide, 2.0 * -(-len(trained) // wide))
+    figure = blank(2.6 * wide, 2.0 * -(-len(trained) // wide))
     grid = figure.subplots(-(-len(trained) // wide), wide, squeeze=False).ravel()
     for axes, (label, curves) in zip(grid, trained.items(), strict=False):
         for curve in curves:
@@ -209,7 +181,7 @@ def _illustrations(results: Results, column: Column) -> Figure | None:
     if not found:
         return None
     tasks = results.experiment.illustrate
-    figure = _figure(2.9 * tasks, 2.2 * len(found))
+    figure = blank(2.9 * tasks, 2.2 * len(found))
     panels = figure.subplots(len(found), tasks, squeeze=False, sharex=True, sharey="col")
     for line, (label, records) in zip(panels, found.items(), strict=True):
         inside = np.mean([float(record["scores"]["test"]["coverage_95"]) for record in records])
@@ -228,14 +200,14 @@ def _illustrations(results: Results, column: Column) -> Figure | None:
 def _samples(tasks: list[dict[str, Any]]) -> Figure:
     """Targets over the only input, or as colours over the first two."""
     if len(tasks[0]["x"][0]) == 1:
-        figure = _figure(6.4, 4.0)
+        figure = blank(6.4, 4.0)
         axes = figure.subplots()
         for task in tasks:
             order = np.argsort(np.array(task["x"])[:, 0])
             axes.plot(np.array(task["x"])[order, 0], np.array(task["y"])[order], ".-", lw=0.7, ms=4)
         axes.set(xlabel="x", ylabel="y")
         return figure
-    figure = _figure(2.4 * len(tasks), 2.6)
+    figure = blank(2.4 * len(tasks), 2.6)
     low, high = (float(pick([pick(task["y"]) for task in tasks])) for pick in (min, max))
     panels = figure.subplots(1, len(tasks), squeeze=False, sharex=True, sharey=True)[0]
     points = [np.array(task["x"])[:, :2].T for task in tasks]

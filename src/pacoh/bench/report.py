@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from pacoh.bench.pages import Block, Code, Details, Grid, Heading, Image, Items, Text, to_html, to_markdown
 from pacoh.bench.pictures import pictures
 from pacoh.bench.spec import Claim, Table, published
 from pacoh.bench.store import Plan, Store
 from pacoh.bench.tables import CALIBRATION, LABELS, Entry, Results, number, sequence, with_sd
 from pacoh.errors import PacohError
+from pacoh.pages import Block, Code, Details, Grid, Heading, Image, Items, Text, to_html, to_markdown
 from pacoh.writing import write_whole
 
 
@@ -50,9 +50,7 @@ def report(store: Store, plans: list[Plan], note: str = "") -> Iterator[Block]:
         for table in plan.experiment.tables:
             yield from show_table(results, table)
         yield from _claims(results)
-        for picture in pictures(results):
-            image = Image(picture.name, picture.caption, picture.svg)
-            yield Details([image]) if picture.detail else image
+        yield from pictures(results)
         yield from _settings(results)
         yield Details(list(_times(results)))
         yield Heading(3, "Commands")

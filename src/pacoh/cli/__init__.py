@@ -2,7 +2,7 @@
 
 import typer
 
-from pacoh.cli import bench, bound, certify, data, demo, describe, models
+from pacoh.cli import bench, bound, certify, data, demo, describe, models, report
 
 app = typer.Typer(
     help="Meta-learned priors: calibrated predictions from a handful of related data sets.",
@@ -18,6 +18,7 @@ app.command("predict")(models.predict)
 app.command("info")(models.info)
 app.command("describe")(describe.describe)
 app.command("certify")(certify.certify)
+app.command("report")(report.report)
 app.add_typer(bench.app, name="bench", help="Experiments beside published numbers: list, run, report, tune.")
 app.add_typer(bound.app, name="bound", help="PAC-Bayes bounds and the case studies of the theory.")
 app.add_typer(data.app, name="data", help="Data of others: list, fetch, verify, path.")

@@ -95,7 +95,7 @@ def fit(
         raise FileNotFoundError(f"The folder of --out {out} does not exist: make it first.")
     if out.is_dir():
         raise IsADirectoryError(f"--out {out} is a folder: name a file in it.")
-    chosen = _settings(settings or [])
+    chosen = settings_of(settings or [])
     tuning.check(method, budget, tune is not None or tune_settings is not None, bool(chosen))
     resume = checkpoint or out.with_name(out.name + ".checkpoint")
     if method == "oracle":
@@ -216,7 +216,7 @@ def info(model: Annotated[Path, typer.Argument(help="A model file.")], as_json: 
     show(persistence.load(model)[1], as_json)
 
 
-def _settings(pairs: list[str]) -> dict[str, Any]:
+def settings_of(pairs: list[str]) -> dict[str, Any]:
     """name=value pairs, each value read as a number or JSON where it is one."""
     import json
 
@@ -241,7 +241,7 @@ def environment_of(source: str) -> Any:
     name, _, settings = source.partition(":")
     if name not in registry.ENVIRONMENTS:
         return None
-    return registry.environment(name, **_settings(settings.split(",") if settings else []))
+    return registry.environment(name, **settings_of(settings.split(",") if settings else []))
 
 
 def train_tasks(source: str, draw: int, task: str | None, target: str | None, codec: Any = None, **reading: Any) -> Any:

@@ -125,14 +125,18 @@ def weak_phis(prior: AbstractPrior, d: int, count: int, sd: float) -> Params:
 
 
 class WeakModel(AbstractMetaModel):
-    """The weak GP alone: settings weighed by the evidence of a context whose targets are in units of their own."""
+    """The weak GP alone: settings weighed by the evidence of a context whose targets are in units of their own.
+
+    With own=False they stay in the units of the meta-train tasks: of these, level and scale are then known.
+    """
 
     prior: AbstractPrior
     phis: Params
+    own: bool = eqx.field(static=True, default=True)
 
     def adapt(self, context: Dataset, key: Key) -> Rescaled:
         """The posterior under each setting, as one mixture."""
-        _, _, y_loc, y_scale = context_units(context)
+        _, _, y_loc, y_scale = context_units(context) if self.own else (None, None, jnp.zeros(()), jnp.ones(()))
         flat = jnp.zeros(context.x.shape[-1])
         units = (flat, flat + 1, y_loc, y_scale)
         return Rescaled(_averaged(self.prior, self.phis, in_units(context, units), key)[0], *units)

@@ -78,12 +78,12 @@ def left_out(
     made = []
     for start in range(0, min(count, n // out) * out, out):
         left = order[start : start + out]
-        made.append((_select(tasks, np.setdiff1d(order, left)), divide(_select(tasks, left, random))))
+        made.append((select(tasks, np.setdiff1d(order, left)), divide(select(tasks, left, random))))
     return made
 
 
-def _select(tasks: Tasks, index: np.ndarray, shuffle: np.random.Generator | None = None) -> Tasks:
-    """Some of the tasks, their points shuffled where a generator is given."""
+def select(tasks: Tasks, index: np.ndarray, shuffle: np.random.Generator | None = None) -> Tasks:
+    """The tasks at `index`, their points shuffled where a generator is given."""
     x, y = [], []
     for i in index:
         rows = np.arange(len(tasks.y[i])) if shuffle is None else shuffle.permutation(len(tasks.y[i]))

@@ -1,9 +1,14 @@
 """Blocks of a page, and the two ways to show them: HTML that needs nothing else, and Markdown."""
 
 import base64
+import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+
+import matplotlib
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,21 @@ tbody td:first-child { position: sticky; left: 0; background: #fff; }
 figure { margin: 1.5rem 0; } figure img { max-width: 100%; } figcaption { color: #555; font-size: 13px; }
 pre { background: #f4f4f4; padding: .8rem; overflow-x: auto; }
 """
+
+
+def blank(width: float, height: float) -> Figure:
+    """A figure to draw on, of so many inches; made without pyplot: no global state."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasSVG(figure)
+    return figure
+
+
+def image(name: str, caption: str, figure: Figure) -> Image:
+    """A drawn figure as a block; the same figure is the same file."""
+    content = io.BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": name}):
+        figure.savefig(content, format="svg", metadata={"Date": None})
+    return Image(name, caption, content.getvalue())
 
 
 def to_html(title: str, blocks: Iterable[Block]) -> str:

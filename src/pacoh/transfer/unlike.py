@@ -1,0 +1,166 @@
+"""Tasks unlike the rest, found by priors learned from random parts of the tasks.
+
+One odd task among the meta-train tasks can spoil a prior so that nothing looks odd under it. As in robust regression by
+random subsets, many priors are learned from some of the tasks each; those that explain most of the others best were
+most likely learned without an odd one, and these judge every task.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from pacoh.api import Model
+from pacoh.data import bucket, stack
+from pacoh.describe import describe
+from pacoh.describe.odd import robust_scores
+from pacoh.learners.base import lanes
+from pacoh.learners.guard import Guarded, log_evidences
+from pacoh.reading import Tasks
+from pacoh.transfer.contexts import Contexts
+from pacoh.transfer.scores import Scores
+
+THIRDS = 5
+"""How often the tasks are divided into three random parts: of each three, two odd tasks leave one without."""
+LEAST = 8
+"""With fewer tasks there is no telling what is usual."""
+MOST = 128
+"""Points of a task that are asked at most."""
+LEVEL = 0.05
+FAR = 3.5
+"""A robust z-score that is far, as for the figures of `pacoh describe` at the least."""
+
+
+@dataclass(frozen=True)
+class Unlike:
+    """A task unlike the others: why, and by how much the others' error grows when it is learned from.
+
+    `evidence` is the log of how much more probable its points are under the prior learned from others than under one
+    that knows nothing.
+    """
+
+    task: str
+    why: str
+    evidence: float
+    harm: float | None
+
+
+def heard(tasks: Tasks) -> np.ndarray:
+    """How many points of each task are asked for the evidence."""
+    return np.minimum(tasks.sizes, MOST)
+
+
+def evidences(models: Sequence[Model], contexts: Contexts) -> np.ndarray | None:
+    """ln(Z learned / Z weak) a point of each task under each model; None where a model has no closed evidence."""
+    if not all(isinstance(model.meta, Guarded) for model in models):
+        return None
+    rows = [np.isin(np.arange(len(order[0])), order[0][:MOST]) for order in contexts.orders]
+    tasks = contexts.tasks.rows(rows)
+    size = bucket(max(tasks.sizes))
+    stacks = lanes([stack([model.units(x, y) for x, y in tasks.pairs()], size) for model in models])
+    return np.asarray(_evidences(lanes([model.meta for model in models]), stacks)) / np.array(tasks.sizes)
+
+
+@eqx.filter_jit
+def _evidences(metas: Any, stacks: Any) -> jax.Array:
+    def mean(prior: Any, phis: Any, task: Any) -> jax.Array:
+        values = log_evidences(prior, phis, task, jax.random.key(0))
+        return jax.nn.logsumexp(values) - np.log(len(values))
+
+    def lane(given: Any) -> jax.Array:
+        leaves, tasks = given
+        one = eqx.combine(leaves, static)
+
+        def ratio(task: Any) -> jax.Array:
+            return mean(one.learned.prior, one.learned.phis, task) - mean(one.weak_prior, one.weak_phis, task)
+
+        return jax.lax.map(ratio, tasks, batch_size=16)
+
+    dynamic, static = eqx.partition(metas, eqx.is_array)
+    return jax.lax.map(lane, (dynamic, stacks))
+
+
+def predicted(learned: Scores, weak: Scores) -> np.ndarray:
+    """What stands for the evidence a point where there is none: the log-likelihood of predictions, or their errors."""
+    if learned.log_likelihood is None or weak.log_likelihood is None:
+        return np.log(np.maximum(weak.error, 1e-12)) - np.log(np.maximum(learned.error, 1e-12))
+    return learned.log_likelihood - weak.log_likelihood
+
+
+def named(
+    tasks: Tasks, found: Sequence[int], gains: np.ndarray, error: np.ndarray, parts: Sequence[np.ndarray]
+) -> list[Unlike]:
+    """The tasks found, with the reasons: gains a task under the prior of the others, errors (parts, tasks), figures."""
+    figures, usual = by_figures(tasks), float(np.nanmedian(gains))
+    said = []
+    for place, harm in zip(found, harms(error, parts, found), strict=True):
+        name, weight = tasks.names[place], float(gains[place] * heard(tasks)[place])
+        reasons = [figures[name]] if name in figures else []
+        if weight < 0:
+            reasons.insert(
+                0,
+                f"its points are e^{-weight:.0f} times less probable under the prior of the others than under one that "
+                f"knows nothing ({gains[place]:.2g} a point; usually {usual:+.2g})",
+            )
+        said.append(Unlike(name, "; ".join(reasons) or "it spoils the prior of the others", weight, harm))
+    return said
+
+
+def judged(gains: np.ndarray) -> np.ndarray:
+    """A gain a task, from gains (parts, tasks) that are NaN where a part has the task: the median of its judges.
+
+    A part is worth its median gain over the tasks that it leaves out. Judges are the parts that are worth more than the
+    middle between the best and the usual one; where none of them leaves the task out, the best of those that do.
+    """
+    worth = np.array([np.median(row[np.isfinite(row)]) for row in gains])
+    enough = (worth.max() + np.median(worth)) / 2
+    found = np.full(gains.shape[1], np.nan)
+    for task, column in enumerate(gains.T):
+        able = np.flatnonzero(np.isfinite(column))
+        judges = able[worth[able] >= enough]
+        best = judges if len(judges) else able[np.argsort(-worth[able])][:1]
+        found[task] = np.median(column[best]) if len(best) else np.nan
+    return found
+
+
+def stand_out(gains: np.ndarray, sizes: np.ndarray) -> list[int]:
+    """Tasks whose points speak against the prior of the others, and more so than is usual; worst first.
+
+    `gains` are logs of Bayes factors a point. The prior being right, chance makes a factor of n / LEVEL against it in
+    at most a share LEVEL of sets of n tasks (Markov); as it never is, the gain must be far below the others', too.
+    Where more than a quarter is so, or where the prior usually gains nothing, there is no rest to be unlike of.
+    """
+    if not np.nanmedian(gains) > 0:
+        return []
+    against = -gains * sizes > np.log(len(gains) / LEVEL)
+    found = np.flatnonzero(against & (robust_scores(gains) > FAR) & (gains < np.nanmedian(gains)))
+    return found[np.argsort(gains[found])].tolist() if len(found) <= len(gains) // 4 else []
+
+
+def by_figures(tasks: Tasks) -> dict[str, str]:
+    """Tasks that `pacoh describe` tells apart by a level or a spread, with its reason."""
+    odd = [one for one in describe(tasks).odd if one.criterion != "number of points"]
+    return {one.task: f"its {one.criterion} is {one.value:.4g}, usually {one.usual:.4g}" for one in odd}
+
+
+def harms(error: np.ndarray, chosen: Sequence[np.ndarray], named: Sequence[int]) -> list[float | None]:
+    """For each named task how much larger the others' error is under parts that have it, beside parts with none.
+
+    `error` (parts, tasks) is NaN where a part has the task itself.
+    """
+    has = np.array([[task in part for task in named] for part in chosen])
+    others = np.setdiff1d(np.arange(error.shape[1]), named)
+    logs = np.log(np.maximum(error[:, others], np.finfo(float).tiny))
+    clean = ~has.any(1)
+    found: list[float | None] = []
+    for place in range(len(named)):
+        with_it = has[:, place] & (has.sum(1) == 1) if (has[:, place] & (has.sum(1) == 1)).any() else has[:, place]
+        if not clean.any() or not with_it.any():
+            found.append(None)
+            continue
+        apart = np.nanmean(logs[with_it], 0) - np.nanmean(logs[clean], 0)
+        found.append(float(np.expm1(np.nanmean(apart))) if np.isfinite(apart).any() else None)
+    return found

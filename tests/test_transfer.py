@@ -1,0 +1,272 @@
+"""The report on transfer: verdicts keep their level, odd tasks are named, left-out tasks stay out, a reader sees it."""
+
+import html
+import json
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import pacoh
+from browser import fetches_nothing, look, needs_browser
+from pacoh import api
+from pacoh.cli import app
+from pacoh.errors import PacohError
+from pacoh.reading import read
+from pacoh.transfer import HARMS, HELPS, NO_BENEFIT, contexts, folds, unlike
+from pacoh.transfer.choice import choose
+from pacoh.transfer.contexts import FEW_POINTS, HALF
+from pacoh.transfer.judge import Paired, judge, probability
+from pacoh.transfer.scores import score
+
+NAMES = {"vanilla-gp": True, "averaged-gp": True, "level-and-scale": False}
+TINY = {"steps": 300, "mean": "linear", "kernel": "se"}
+
+
+def pairs(gain, error=0.05, seed=0, n=15, **others):
+    random = np.random.default_rng(seed)
+    gains = dict.fromkeys(NAMES, gain) | others
+    return [
+        Paired(name, alone, random.normal(error, 0.1, n), random.normal(gains[name], 0.3, n))
+        for name, alone in NAMES.items()
+    ]
+
+
+def lines(seed=0, n=9, low=4, high=12, odd=0):
+    """Tasks y = a + b x with slopes that are alike; the last `odd` of them are coarse noise."""
+    random = np.random.default_rng(seed)
+    tasks = {}
+    for i in range(n):
+        x = random.uniform(0, 10, random.integers(low, high + 1))
+        y = random.normal(2, 0.3) + random.normal(1, 0.05) * x + 0.1 * random.normal(size=len(x))
+        tasks[f"m{i}"] = (x, 10 * random.normal(size=len(x)) if i >= n - odd else y)
+    return tasks
+
+
+def test_a_gain_over_every_reference_helps_and_one_reference_that_keeps_up_forbids_it():
+    assert judge(pairs(1.0), False).verdict == HELPS
+    assert judge(pairs(1.0, **{"level-and-scale": 0.0}), False).verdict == NO_BENEFIT
+    assert judge(pairs(1.0, error=-0.05), False).verdict == NO_BENEFIT
+    assert judge(pairs(1.0, error=-0.3), False).verdict == HARMS
+
+
+def test_where_nothing_is_gained_the_verdict_is_seldom_wrong():
+    said = [judge(pairs(0.05, error=0.0, seed=seed), False).verdict for seed in range(200)]
+    assert said.count(HELPS) <= 10
+    assert said.count(HARMS) <= 10
+
+
+def test_one_task_that_a_reference_fails_wholly_counts_as_one_task():
+    gains = np.full(15, -0.1)
+    gains[3] = np.inf
+    assert probability(gains) > 0.9
+    assert probability(-gains) < 0.01
+
+
+def test_without_likelihoods_the_error_decides():
+    bare = [Paired(one.reference, one.alone, one.error, None) for one in pairs(0.0, error=0.4)]
+    assert judge(bare, False).verdict == HELPS
+
+
+def test_contexts_and_queries_part_every_task_at_random():
+    tasks = read(lines())
+    drawn = contexts.draw(tasks, 3, 0)
+    assert (drawn.amounts[FEW_POINTS] <= drawn.amounts[HALF]).all()
+    for amount, counts in drawn.amounts.items():
+        for task, count in enumerate(counts):
+            if not count:
+                continue
+            for (x, _), (asked, _) in drawn.split(task, amount):
+                assert len(x) == count
+                np.testing.assert_array_equal(np.sort(np.concatenate([x, asked]), 0), np.sort(tasks.x[task], 0))
+    one, other, _ = (given[0].tolist() for given, _ in drawn.split(0, HALF))
+    assert one != other
+
+
+def test_a_context_names_all_labels_of_its_own():
+    random = np.random.default_rng(0)
+    tasks = read([(random.normal(size=(9, 2)), list("abcabcaaa")) for _ in range(4)], classes="task")
+    drawn = contexts.draw(tasks, 2, 0)
+    for task in range(4):
+        for (_, given), _ in drawn.split(task, FEW_POINTS):
+            assert set(given) == {0, 1, 2}
+
+
+def test_groups_hold_every_task_and_one_size():
+    assert [group.tolist() for group in folds.groups(np.arange(4), 0)] == [[0], [1], [2], [3]]
+    many = folds.groups(np.arange(43), 0)
+    assert {len(group) for group in many} == {5}
+    assert set(np.concatenate(many)) == set(range(43))
+
+
+def test_an_odd_task_among_those_learned_from_hides_no_other():
+    random = np.random.default_rng(0)
+    n, odd = 15, (4, 11)
+    parts = folds.divided(np.arange(n), 3, 5, 0)
+    gains = 0.5 + 0.15 * random.normal(size=(15, n))
+    for row, part in zip(gains, parts, strict=True):
+        spoiled = np.isin(odd, part).any()
+        row[:] -= 0.8 if spoiled else 0  # a spoiled prior explains nothing, and so nothing looks odd under it
+        row[list(odd)] = -0.4 if spoiled else -5.0
+        row[part] = np.nan
+    assert set(unlike.stand_out(unlike.judged(gains), np.full(n, 15))) == set(odd)
+
+
+def test_alike_tasks_are_seldom_named_and_never_more_than_a_quarter():
+    random = np.random.default_rng(0)
+    named = [len(unlike.stand_out(random.normal(0.2, 0.4, 15), np.full(15, 20))) for _ in range(300)]
+    assert np.mean(np.array(named) > 0) <= 0.1
+    gains = np.r_[np.full(10, 1.0) + 0.01 * random.normal(size=10), np.full(5, -9.0)]
+    assert len(unlike.stand_out(gains, np.full(15, 20))) == 0
+
+
+def test_many_folds_predict_as_each_model_does_alone():
+    tasks = read(lines())
+    models = api.fit_many(
+        [tasks.without([name]) for name in tasks.names[:2]], "pacoh-gp-map", [0, 0], guard=True, **TINY
+    )
+    drawn = contexts.draw(tasks, 2, 0)
+    together = score(models, [np.array([0]), np.array([1])], drawn, HALF)
+    for i, model in enumerate(models):
+        errors = []
+        for (x, y), (asked, targets) in drawn.split(i, HALF):
+            errors.append(np.sqrt(np.mean((model.adapt(x, y)(asked).mean - targets) ** 2)))
+        assert together.error[i, 0] == pytest.approx(np.mean(errors), rel=1e-3)
+
+
+def test_what_a_fold_learns_does_not_depend_on_the_task_it_leaves_out():
+    tasks = lines()
+    changed = tasks | {"m0": (tasks["m0"][0], tasks["m0"][1] + 100)}
+    learned = []
+    for some in map(read, (tasks, changed)):
+        trainer = folds.Trainer(some, choose(some, "pacoh-gp-map", TINY), 0, None)
+        models = trainer.fit([np.setdiff1d(np.arange(9), group) for group in folds.groups(np.arange(9)[:2], 0)], "")
+        learned.append([model.adapt([1.0], [1.0])([2.0]).mean for model in models])
+    np.testing.assert_array_equal(learned[0][0], learned[1][0])
+    assert abs(learned[0][1] - learned[1][1]) > 1e-3
+
+
+class Made(NamedTuple):
+    """What one command left behind."""
+
+    page: Path
+    record: dict
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    root = tmp_path_factory.mktemp("report")
+    (root / "lines").mkdir()
+    for name, (x, y) in lines(seed=1, n=9, high=6, odd=1).items():
+        rows = "".join(f"{a},{b}\n" for a, b in zip(x, y, strict=True))
+        (root / "lines" / f"{name}.csv").write_text("x,y\n" + rows)
+    options = [part for name, value in TINY.items() for part in ("--set", f"{name}={value}")]
+    command = ["report", str(root / "lines"), "--out", str(root / "report.html"), "--method", "pacoh-gp-map", "--json"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pacoh.cli.output.prepare_jax", lambda: None)  # the tests have a cache of their own
+        reply = CliRunner().invoke(app, [*command, *options], catch_exceptions=False)
+    return Made(root / "report.html", json.loads(reply.stdout))
+
+
+def test_from_a_folder_to_a_verdict_with_one_command(made):
+    assert made.record["verdict"] == HELPS
+    assert [one["task"] for one in made.record["unlike_the_rest"]] == ["m8"]
+    assert made.record["effects"]["few"]["change"] < -0.3
+    assert made.record["headline"].startswith("Transfer helps: error -")
+
+
+def test_the_snippet_of_the_page_learns_saves_and_predicts(made, tmp_path, monkeypatch, capsys):
+    snippet = html.unescape(made.page.read_text().split("<pre>")[1].split("</pre>")[0])
+    monkeypatch.chdir(tmp_path)
+    exec(compile(snippet, "snippet", "exec"), {})
+    assert capsys.readouterr().out.count("[") == 3  # the mean, and the ends of the intervals
+    assert api.load(tmp_path / "model.safetensors").card["tasks"] == 8  # without the odd one
+
+
+@needs_browser
+def test_a_reader_sees_the_report(made, tmp_path):
+    text, widths = look(made.page, tmp_path)
+    assert len(widths) == 5
+    assert min(widths) > 100
+    said = [line for line in text.splitlines() if line.strip()]
+    assert said[:2] == ["Should I transfer?", made.record["headline"]]
+    for heading in ("Can its certainty be trusted?", "Tasks unlike the rest", "To do it", "How this was found"):
+        assert heading in text
+    assert "m8: its points are e^" in text
+    assert fetches_nothing(made.page)
+
+
+@pytest.mark.slow
+def test_methods_that_predict_points_and_many_tasks_are_judged_by_groups():
+    found = pacoh.report(lines(n=22, low=6), method="pooled-ridge")
+    assert found.judgement.gain.keys() == {"vanilla-gp", "averaged-gp"}
+    assert found.effects["few"].coverage is None
+    assert found.effects["few"].tasks == 22
+
+
+def machines(random, n=15, odd=0):
+    tasks = {}
+    for i in range(n):
+        x = random.uniform(0, 10, random.integers(4, 31))
+        wave = 1.5 * np.sin(2 * np.pi * (x / 3.7 + random.normal(0, 0.05)))
+        tasks[f"m{i}"] = (x, random.normal(2, 1) + random.normal(1, 0.2) * x + wave + 0.1 * random.normal(size=len(x)))
+    for i in range(n - odd, n):
+        x = random.uniform(0, 10, 20)
+        tasks[f"m{i}"] = (x, 12 - 1.2 * x + 3 * (-1) ** np.floor(x) * (i % 2) + 0.1 * random.normal(size=20))
+    return tasks
+
+
+def periodic(random, n=15):
+    period, tasks = random.uniform(1.5, 4), {}
+    for i in range(n):
+        x = random.uniform(0, 10, random.integers(8, 31))
+        y = random.uniform(0.5, 2) * np.sin(2 * np.pi * (x / period + random.uniform()))
+        tasks[f"p{i}"] = (x, y + 0.1 * random.normal(size=len(x)))
+    return tasks
+
+
+def unrelated(random, n=15):
+    tasks = {}
+    for i in range(n):
+        x, length, scale = random.uniform(0, 10, 40), np.exp(random.uniform(-1.2, 1.4)), np.exp(random.normal(0, 0.5))
+        gram = np.exp(-0.5 * ((x[:, None] - x) / length) ** 2) + 1e-8 * np.eye(40)
+        f = random.normal() + scale * np.linalg.cholesky(gram) @ random.normal(size=40)
+        tasks[f"u{i}"] = (x, f + 0.1 * scale * random.normal(size=40))
+    return tasks
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [100, 101])
+@pytest.mark.parametrize(
+    ("kind", "verdict", "odd"),
+    [(machines, HELPS, []), (periodic, HELPS, []), (unrelated, NO_BENEFIT, None), (machines, HELPS, ["m13", "m14"])],
+)
+def test_four_kinds_of_tasks_get_their_verdicts(kind, verdict, odd, seed):
+    random = np.random.default_rng(seed)
+    found = pacoh.report(kind(random, odd=2) if odd else kind(random))
+    assert found.verdict == verdict
+    if odd is not None:
+        assert sorted(one.task for one in found.unlike) == odd
+    if verdict == HELPS:
+        assert 0.8 < np.mean([one.coverage for one in found.effects.values()]) < 0.97
+
+
+def test_too_few_tasks_are_refused():
+    with pytest.raises(PacohError, match="3 tasks or more"):
+        pacoh.report(lines(n=2))
+    with pytest.raises(PacohError, match="no method"):
+        pacoh.report(lines(n=4), method="nothing")
+
+
+@pytest.mark.slow
+def test_the_page_of_the_docs_runs(tmp_path, monkeypatch, capsys):
+    text = (Path(__file__).parent.parent / "docs" / "report.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    small = code.replace("size=15", "size=5").replace("(tasks)", "(tasks, method='context-mean')")
+    exec(compile(small, "report.md", "exec"), {})
+    assert (tmp_path / "report.html").is_file()
+    assert "pacoh.fit(tasks" in capsys.readouterr().out
