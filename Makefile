@@ -20,7 +20,7 @@ demo: install
 	$(BIN)/pacoh demo --out demo
 
 docs: install
-	$(BIN)/sphinx-build -W --keep-going -n -q -b html docs build/docs
+	$(BIN)/sphinx-build -E -W --keep-going -n -q -b html docs build/docs
 
 check: install
 	$(BIN)/ruff check src tests benchmarks examples docs/*.py

@@ -33,7 +33,7 @@ python_maximum_signature_line_length = 100
 
 # Types of other packages have no page here, and nothing is fetched to find theirs; nor have parts inside the library.
 _OTHERS = "numpy|jax|jaxlib|jaxtyping|equinox|optuna|collections|typing|pathlib|abc|types"
-_INSIDE = "data|encoding|environments|inference|learners|priors|ranges|theory|types|recipes|tuning"
+_INSIDE = "data|encoding|environments|inference|learners|priors|ranges|theory|types|recipes|tuning|transfer"
 nitpick_ignore_regex = [("py:.*", rf"({_OTHERS}|pacoh\.({_INSIDE}))\..*"), ("py:.*", "Any|Key|Params|Scalar|Trained")]
 
 _GENERATED = ("choosing", "sklearn", "report", "reproduction")
