@@ -99,7 +99,7 @@ def test_a_chosen_method_is_certified_as_chosen_on_the_tasks(model):
 
 
 def test_other_settings_are_taken_where_they_are_clearly_better():
-    slow = {"steps": 40, "layers": 1, "width": 8}
+    slow = {"steps": 40, "layers": 1, "width": 8, "kernel": "se+linear", "activation": "gelu"}
     record = pacoh.choose(waves(), tune=pacoh.Tune(settings=6, methods={"mll-gp": slow})).record
     gain = record["score"] - record["default_score"]
     assert record["settings_tried"] == 6
