@@ -161,6 +161,7 @@ def harms(error: np.ndarray, chosen: Sequence[np.ndarray], named: Sequence[int])
         if not clean.any() or not with_it.any():
             found.append(None)
             continue
-        apart = np.nanmean(logs[with_it], 0) - np.nanmean(logs[clean], 0)
-        found.append(float(np.expm1(np.nanmean(apart))) if np.isfinite(apart).any() else None)
+        told = np.isfinite(logs[with_it]).any(0) & np.isfinite(logs[clean]).any(0)
+        apart = np.nanmean(logs[with_it][:, told], 0) - np.nanmean(logs[clean][:, told], 0)
+        found.append(float(np.expm1(apart.mean())) if told.any() else None)
     return found
