@@ -193,7 +193,7 @@ class Model:
         """
         known = read(tasks, codec=self.codec)
         method, settings = self.card["method"], self.card["settings"] | settings
-        learner = registry.learner(method, _shape(known), **settings)
+        learner = registry.learner(method, shape_of(known), **settings)
         if not isinstance(learner, AbstractTrainedLearner):
             raise PacohError(f"{method} learns nothing from tasks that an update could add to: fit it anew.")
         card = _card(known, method, seed, settings) | {"updates": self.card.get("updates", 0) + 1}
@@ -259,7 +259,7 @@ def fit(
         method, settings, tuned["tuned"] = _chosen(known, settings, tune or Tune(), seed, budget)
     elif tune is not None:
         _, settings, tuned["tuned"] = _tuned(known, method, settings, tune, seed, budget)
-    learner = registry.learner(method, _shape(known), **settings) if isinstance(method, str) else method
+    learner = registry.learner(method, shape_of(known), **settings) if isinstance(method, str) else method
     units = Standardizer.fit(pairs)
     card = _card(known, method if isinstance(method, str) else type(method).__name__, seed, settings) | tuned
     return _fit(learner.fit, pairs, units, card, seed, budget)
@@ -305,7 +305,7 @@ def fit_many(
     [0, 1]
     """
     known = [read(source) for source in sources]
-    shapes = [_shape(tasks) for tasks in known]
+    shapes = [shape_of(tasks) for tasks in known]
     if len({(shape.n, shape.d, shape.classes) for shape in shapes}) != 1:
         raise PacohError("Models train together where their sources have as many tasks, inputs and classes as another.")
     shape = shapes[0]._replace(m=float(np.mean([shape.m for shape in shapes])))
@@ -334,13 +334,13 @@ def _chosen(tasks: Tasks, settings: dict[str, Any], tune: Tune, seed: int, budge
         return lambda shape, **chosen: registry.learner(method, shape, **chosen)
 
     for method, given in (tune.methods or {}).items():
-        registry.learner(method, _shape(tasks), **given)  # what cannot be trained is refused before the search
+        registry.learner(method, shape_of(tasks), **given)  # what cannot be trained is refused before the search
         if not registry.METHODS[method].distributional:
             raise PacohError(f"Methods are compared by log-likelihood, and {method} predicts points: leave it out.")
     path = None if budget is None else budget.checkpoint
     made_by = {} if path is None else choice.asked(None, settings, tasks, tune, seed)
     guard = settings.get("guard")
-    return choice.choose_once(path, made_by, lambda: choose_method(make, _shape(tasks), tasks, tune, guard, seed))
+    return choice.choose_once(path, made_by, lambda: choose_method(make, shape_of(tasks), tasks, tune, guard, seed))
 
 
 def _tuned(tasks: Tasks, method: Any, settings: dict[str, Any], tune: Tune, seed: int, budget: Budget | None) -> Choice:
@@ -352,7 +352,7 @@ def _tuned(tasks: Tasks, method: Any, settings: dict[str, Any], tune: Tune, seed
     def make(shape: tuple[int, float, int], **chosen: Any) -> AbstractMetaLearner:
         return registry.learner(method, registry.Shape(*shape), **chosen)
 
-    registry.learner(method, _shape(tasks), **settings)  # what cannot be trained is refused before the search
+    registry.learner(method, shape_of(tasks), **settings)  # what cannot be trained is refused before the search
     path = None if budget is None else budget.checkpoint
     made_by = {} if path is None else choice.asked(method, settings, tasks, tune, seed)
     return choice.choose_once(path, made_by, lambda: choice.choose(method, make, settings, tasks, tune, seed))
@@ -377,7 +377,13 @@ def fit_oracle(environment: AbstractEnvironment, draw: int) -> Model:
     return _fit(learner.fit, tasks.pairs(), Standardizer.identity(tasks.x[0].shape[1]), card, 0, None)
 
 
-def _shape(tasks: Tasks) -> registry.Shape:
+def shape_of(tasks: Tasks) -> registry.Shape:
+    """What defaults may depend on.
+
+    >>> import pacoh
+    >>> pacoh.api.shape_of(pacoh.read([([0.0, 1.0], [0.5, 0.7]), ([2.0], [0.1])]))
+    Shape(n=2, m=1.5, d=1, classes=None)
+    """
     classes = None if tasks.classes is None else len(tasks.classes)
     return registry.Shape(len(tasks), float(np.mean(tasks.sizes)), tasks.x[0].shape[1], classes)
 

@@ -87,6 +87,7 @@ def fit(
     from pacoh.cli.output import prepare_jax, progress_bar, show
     from pacoh.inference.base import Budget
     from pacoh.inference.checkpoint import remove
+    from pacoh.tuning import guarded
     from pacoh.tuning.choice import forget
     from pacoh.tuning.space import space
 
@@ -117,7 +118,7 @@ def fit(
         )
         if method is None:
             chosen |= {} if guard is None else {"guard": guard}
-        elif guard or (guard is None and method.startswith("pacoh-gp")):
+        elif guard or (guard is None and guarded(method)):
             chosen.setdefault("guard", True)
         with progress_bar(method or "choosing") as bar:
             tell = bar("log-likelihood")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pacoh.api import Model
+from pacoh.api import Model, shape_of
 from pacoh.learners.base import AbstractMetaModel
 from pacoh.learners.guard import WeakModel, weak_gp, weak_phis
 from pacoh.reading import Tasks
@@ -94,12 +94,6 @@ def weak(models: Sequence[Model], tasks: Tasks) -> list[Model]:
     """The reference that knows least beyond the task, in each model's units."""
     known = references(shape_of(tasks))
     return [replace(model, meta=list(known.values())[-1]) for model in models]
-
-
-def shape_of(tasks: Tasks) -> Shape:
-    """What references may depend on."""
-    classes = None if tasks.classes is None else len(tasks.classes)
-    return Shape(len(tasks), float(np.mean(tasks.sizes)), tasks.x[0].shape[1], classes)
 
 
 def _log(error: np.ndarray) -> np.ndarray:

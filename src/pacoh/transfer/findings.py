@@ -10,12 +10,12 @@ import numpy as np
 from pacoh.encoding import counted, listed
 from pacoh.pages import to_html
 from pacoh.reading import Tasks
-from pacoh.transfer.choice import Choice
 from pacoh.transfer.compare import LEARNED, Comparison
 from pacoh.transfer.contexts import FEW, FEW_POINTS, HALF, Contexts
 from pacoh.transfer.illustrations import Drawn
 from pacoh.transfer.judge import HARMS, HELPS, LEVEL, MARGIN, Judgement, judge
 from pacoh.transfer.unlike import Unlike
+from pacoh.tuning import Choice
 from pacoh.writing import write_whole
 
 
@@ -196,7 +196,7 @@ class Report:
             "tasks": len(self.tasks),
             "method": self.choice.method,
             "settings": self.choice.settings,
-            "reasons": list(self.choice.reasons),
+            "reasons": self.choice.reasons,
             "effects": {amount: asdict(one) for amount, one in self.effects.items()},
             "p_of_a_gain": self.judgement.gain,
             "p_of_a_gain_in_error": self.judgement.gain_in_error,

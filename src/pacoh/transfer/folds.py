@@ -8,7 +8,7 @@ import numpy as np
 from pacoh.api import Model, fit_many
 from pacoh.inference.base import Budget
 from pacoh.reading import Tasks
-from pacoh.transfer.choice import Choice
+from pacoh.tuning import Choice
 from pacoh.tuning.folds import select
 
 ONE_BY_ONE = 20

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pacoh.api import Model
+from pacoh.api import Model, shape_of
 from pacoh.environments.base import Pair
 from pacoh.predictive import AbstractDistribution, AbstractNumeric
-from pacoh.transfer.compare import LEARNED, Comparison, references, shape_of
+from pacoh.transfer.compare import LEARNED, Comparison, references
 from pacoh.transfer.contexts import FEW_POINTS, Contexts
 from pacoh.transfer.scores import predict
 

@@ -3,7 +3,7 @@
 from pacoh.tuning.choice import Choice, Tune
 from pacoh.tuning.folds import Fold, environment_folds, leave_out_folds
 from pacoh.tuning.methods import SECONDS, choose_method
-from pacoh.tuning.rule import rule
+from pacoh.tuning.rule import guarded, rule
 from pacoh.tuning.search import Effort, Range, Report, search
 from pacoh.tuning.space import SPACES
 
@@ -18,6 +18,7 @@ __all__ = [
     "Tune",
     "choose_method",
     "environment_folds",
+    "guarded",
     "leave_out_folds",
     "rule",
     "search",

@@ -15,7 +15,7 @@ from pacoh.recipes.base import Shape
 from pacoh.tuning.choice import Choice, Make, Tune, at_once, finite
 from pacoh.tuning.folds import Fold, folds, left_out
 from pacoh.tuning.pace import CHUNK, LEAST_STEPS, Pace, TooSlow
-from pacoh.tuning.rule import PARTICLE_STEPS, PARTICLES, rule
+from pacoh.tuning.rule import PARTICLE_STEPS, PARTICLES, guarded, rule
 from pacoh.tuning.search import Effort, Report, search
 from pacoh.tuning.space import candidates, free, merged
 
@@ -90,33 +90,29 @@ def choose_method(
     log = Log(began + (SECONDS if tune.seconds is None else tune.seconds))
     reasons = rule(shape)
     options = {name: {} for name in reasons} if tune.methods is None else tune.methods
-    guarded = {name: _guard(name, guard) | dict(settings) for name, settings in options.items()}
-    first = next(iter(guarded))
+    on = {name: {"guard": True} if guarded(name) and guard is not False else {} for name in options}
+    ready = {name: on[name] | dict(settings) for name, settings in options.items()}
+    first = next(iter(ready))
     log.why.append(f"{_size(shape)}: " + (reasons[first] if tune.methods is None else f"{first} was named first"))
     try:
         fold = _fold(tasks, tune, seed)
     except PacohError as error:
         log.why.append(f"nothing was compared. {error}")
-        log.not_tried |= dict.fromkeys(list(guarded)[1:], "nothing to judge by")
-        return _choice(first, guarded[first], log, tune, None)
+        log.not_tried |= dict.fromkeys(list(ready)[1:], "nothing to judge by")
+        return _choice(first, ready[first], log, tune, None)
     attempt = _attempts(make, shape, fold, seed, log, tune)
-    settings = _first(first, guarded.pop(first), attempt, log, len(fold.y_scale))
+    settings = _first(first, ready.pop(first), attempt, log, len(fold.y_scale))
     if not log.trials:
         log.why.append("no time to compare it with others: give a larger budget")
-        log.not_tried |= dict.fromkeys(guarded, "no time")
+        log.not_tried |= dict.fromkeys(ready, "no time")
         return _choice(first, settings, log, tune, None)
-    for method, given in guarded.items():
+    for method, given in ready.items():
         _next(method, given, attempt, log)
     _other_settings(attempt, log, tune, seed)
     if tune.methods is None and log.best.method in PARTICLES:
         best = log.best
         _next(PARTICLES[best.method], best.settings, attempt, log, best.chosen, best.pace.times(PARTICLE_STEPS))
     return _choice(log.best.method, log.best.settings, log, tune, fold)
-
-
-def _guard(method: str, guard: bool | None) -> dict[str, Any]:
-    """Methods that learn a GP prior are guarded, unless it was said otherwise."""
-    return {"guard": True} if method.startswith("pacoh-gp") and guard is not False else {}
 
 
 def _attempts(make: Callable[[str], Make], shape: Shape, fold: Fold, seed: int, log: Log, tune: Tune) -> Try:

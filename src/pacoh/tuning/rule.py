@@ -31,3 +31,8 @@ def rule(shape: Shape) -> dict[str, str]:
     if shape.n < NETWORK_TASKS or shape.n * shape.m < max(NETWORK_POINTS, 10 * shape.d):
         return first | alone
     return first | alone | {"pacoh-nn-map": "tasks and points enough for a prior over network weights"}
+
+
+def guarded(method: str) -> bool:
+    """Whether a method learns a GP prior: it is then guarded, unless it was said otherwise."""
+    return method.startswith("pacoh-gp")
