@@ -6,6 +6,8 @@ import numpy as np
 
 import pacoh
 from pacoh import metrics
+from pacoh.errors import PacohError
+from pacoh.registry import environment
 
 
 def compare(train, test, methods: dict[str, dict], subject: str, **options) -> dict[str, dict[str, float]]:
@@ -33,6 +35,16 @@ def compare(train, test, methods: dict[str, dict], subject: str, **options) -> d
         if method != subject:
             print(f"{subject} against {method}: {verdict(tasks[subject], tasks[method], main)}")
     return scores
+
+
+def compare_environment(name: str, methods: dict[str, dict], subject: str) -> None:
+    """The same on the published draw of an environment; where its data are not here, that is said."""
+    try:
+        draw = environment(name).draw(29)
+    except PacohError as absent:
+        print(f"The data are not here, so there is nothing to compare. {absent}")
+    else:
+        compare(draw.train, draw.test, methods, subject)
 
 
 def verdict(ours: np.ndarray, theirs: np.ndarray, score: str) -> str:

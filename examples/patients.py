@@ -5,17 +5,9 @@
 python examples/patients.py
 """
 
-from comparing import compare
-
-from pacoh.errors import PacohError
-from pacoh.registry import environment
+from comparing import compare_environment
 
 METHODS = {"pacoh-gp-svgd": {}, "mll-gp": {}, "vanilla-gp": {}, "last-value": {}, "context-mean": {}}
 
 if __name__ == "__main__":
-    try:
-        draw = environment("physionet-hct").draw(29)
-    except PacohError as absent:
-        print(f"The data are not here, so there is nothing to compare. {absent}")
-    else:
-        compare(draw.train, draw.test, METHODS, "pacoh-gp-svgd")
+    compare_environment("physionet-hct", METHODS, "pacoh-gp-svgd")

@@ -7,18 +7,10 @@ large for a Gaussian process: few steps, on four tasks at a time.
 python examples/sensors.py
 """
 
-from comparing import compare
-
-from pacoh.errors import PacohError
-from pacoh.registry import environment
+from comparing import compare_environment
 
 FEW = {"steps": 300, "batch": 4}
 METHODS = {"pacoh-gp-map": FEW, "mll-gp": FEW, "vanilla-gp": {}, "pooled-ridge": {}, "last-value": {"lag": 9}}
 
 if __name__ == "__main__":
-    try:
-        draw = environment("berkeley").draw(29)
-    except PacohError as absent:
-        print(f"The data are not here, so there is nothing to compare. {absent}")
-    else:
-        compare(draw.train, draw.test, METHODS, "pacoh-gp-map")
+    compare_environment("berkeley", METHODS, "pacoh-gp-map")
