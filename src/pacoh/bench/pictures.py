@@ -23,7 +23,7 @@ def pictures(results: Results) -> Iterator[Image | Details]:
         if figure is not None:
             said = f"{LABELS[table.metric]}: dots are ours, with one sd"
             said += "; bars are published, one sd to either side." if table.published else "."
-            yield image(f"{made.name}-{table.metric}-{table.list}", said, figure)
+            yield Details([image(f"{made.name}-{table.metric}-{table.list}", said, figure)])
     for index, curve in enumerate(made.curves):
         figure = _curve(results, curve)
         if figure is not None:
