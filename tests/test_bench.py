@@ -632,9 +632,12 @@ def test_every_kind_of_figure_is_drawn_and_a_table_may_show_unseen_points_of_see
     page = tables(tmp_path / "results")
     assert "unseen points of the meta-train tasks" in page
     names = {path.stem for path in (tmp_path / "results" / "figures").iterdir()}
-    wanted = {"tiny-curve-0", "bounds-fig2b", "tiny-rmse-unused"}
+    wanted = {"tiny-curve-0", "bounds-fig2b"}
     wanted |= {f"tiny-sinusoid-n={n}-{kind}" for n in (3, 5) for kind in ("tasks", "samples")}
-    assert wanted <= names
+    assert wanted == names
+    glance = "RMSE: dots are ours, with one sd."
+    assert glance not in page, "a picture of a table stands beside that table in the Markdown"
+    assert glance in write(tmp_path / "results", tmp_path / "results")[0].read_text()
     (records,) = [lines for name, lines in lasting(tmp_path / "results").items() if "n=3_.pooled" in name]
     assert records[0]["scores"]["test"]["rmse"] != records[0]["scores"]["unused"]["rmse"]
 
