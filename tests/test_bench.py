@@ -26,6 +26,7 @@ from pacoh.bench.run import Choice, Silence, run
 from pacoh.bench.store import Plan, Store
 from pacoh.bench.tables import Entry, Published, Results
 from pacoh.errors import PacohError
+from pacoh.tuning.space import FORMS, forms
 
 TINY = """
 summary = "Tiny."
@@ -494,10 +495,19 @@ def test_tuning_gives_every_method_the_same_budget_and_says_how_it_chose(chosen)
     records = [json.loads(path.read_text()) for path in sorted(chosen.glob("*.chosen.json"))]
     assert [one["cell"] for one in records] == ["cauchy/mll-gp", "cauchy/vanilla-gp"]
     for one in records:
-        assert one["settings_tried"] == 5
-        assert one["score"] >= one["default_score"]
+        assert one["settings_tried"] == 5 == sum(each["settings"] for each in one["forms_tried"])
+        assert one["score"] == max(each["score"] for each in one["forms_tried"]) >= one["default_score"]
+        assert [each["form"] for each in one["forms_tried"]] == forms(one["cell"].split("/")[1], {})[:3]
         assert one["judged_on"] == "2 validation tasks"
         assert one["command"] == "pacoh bench tune tiny.toml --out chosen"
+
+
+@pytest.mark.parametrize("method", FORMS)
+def test_every_form_of_a_method_is_one_it_can_take(method):
+    shape = registry.Shape(5, 8.0, 2)
+    made = [str(registry.learner(method, shape, **form)) for form in forms(method, {})]
+    assert len(set(made)) == len(made), "two forms are the same program"
+    assert forms(method, {"kernel": "se", "mean": "constant", "activation": "tanh"}) == [{}]
 
 
 def test_a_run_uses_what_was_chosen_and_the_cell_is_a_new_one(chosen, call, tmp_path):
@@ -522,11 +532,14 @@ def test_the_trials_of_a_search_differ_and_a_password_is_not_written_down(chosen
     from pacoh.bench.tune import without_password
 
     storage = f"sqlite:///{chosen / 'trials.db'}"
-    for name in optuna.get_all_study_names(storage):
-        rates = [
-            trial.params["rate"] for trial in optuna.load_study(study_name=name, storage=storage).trials if trial.params
-        ]
-        assert len(set(rates)) == len(rates) == 4
+    names = optuna.get_all_study_names(storage)
+    for method in ("mll-gp", "vanilla-gp"):
+        studies = [optuna.load_study(study_name=name, storage=storage) for name in names if f"/{method} " in name]
+        trials = [[trial.params for trial in study.trials] for study in studies]
+        assert all({} in each for each in trials if each), "the default of a form is tried"
+        assert sum(map(len, trials)) == 5
+        for each in trials:
+            assert len({params.get("rate") for params in each}) == len(each)
     assert without_password("tune --storage postgresql://me:secret@host:1/db") == (
         "tune --storage postgresql://me:...@host:1/db"
     )
@@ -707,8 +720,8 @@ def test_two_processes_share_one_search(tmp_path):
     tune = [sys.executable, "-m", "pacoh", "bench", "tune", str(tmp_path / "tiny.toml"), *common, "--out"]
     both = [subprocess.Popen([*tune, str(tmp_path / name)], stderr=subprocess.PIPE, text=True) for name in "ab"]
     assert [(process.communicate()[1], process.returncode) for process in both] == [("", 0)] * 2
-    (name,) = optuna.get_all_study_names(storage)
-    trials = optuna.load_study(study_name=name, storage=storage).trials
+    names = optuna.get_all_study_names(storage)
+    trials = [trial for name in names for trial in optuna.load_study(study_name=name, storage=storage).trials]
     finished = [trial for trial in trials if trial.state.is_finished()]
     assert 8 <= len(finished) <= 10  # the last batches of both may overlap
     last = max((json.loads(path.read_text()) for path in tmp_path.glob("*/*.chosen.json")), key=lambda r: r["score"])

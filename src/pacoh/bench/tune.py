@@ -1,7 +1,8 @@
 """Settings chosen on validation tasks with Optuna: the same budget for every method, trials in a database.
 
-A batch of settings trains in one `vmap`. Several machines may share one database: each adds trials until there are
-enough, so that each may add one batch too many. Test tasks are never looked at.
+A batch of settings trains in one `vmap`. A method's forms (kernels, activations) are programs of their own: each has a
+study, gets one batch, and the best one the rest of the budget. Several machines may share one database: each adds
+trials until there are enough, so that each may add one batch too many. Test tasks are never looked at.
 """
 
 import json
@@ -23,7 +24,7 @@ from pacoh.learners.base import AbstractMetaLearner
 from pacoh.reading import Split, Tasks
 from pacoh.tuning.folds import Fold, folds, left_out
 from pacoh.tuning.search import Effort, Range, search
-from pacoh.tuning.space import SPACES, merged, space
+from pacoh.tuning.space import SPACES, forms, merged, space
 from pacoh.writing import write_whole
 
 FOLDS = 5
@@ -102,27 +103,37 @@ def choose(
     environment = registry.environment(column.name, **column.settings)
     shots = column.settings.get("shots", 2) if column.targets == "classes" else None
     fold, judges = judged_on(environment, asked, shots)
-    study = _study(optuna, asked, column, row, out)
+    kinds = forms(row.name, row.settings)
+    studies = [_study(optuna, asked, column, row, out, form) for form in kinds]
     make = _maker(fold, row, column, environment, asked)
-    while (tried := len(_finished(study))) < asked.settings:
+    while (tried := sum(len(_finished(study)) for study in studies)) < asked.settings:
+        turn = _turn(studies)
+        form, study = kinds[turn], studies[turn]
         count = min(asked.batch(), asked.settings - tried)
-        trials = [] if tried else [None]
+        trials = [] if _finished(study) else [None]
         trials += [study.ask(_distributions(optuna, free)) for _ in range(count - len(trials))]
-        settings = [{} if trial is None else _rounded(trial.params) for trial in trials]
+        settings = [form | ({} if trial is None else _rounded(trial.params)) for trial in trials]
         filled = (settings * asked.batch())[: asked.batch()]  # the last batch is filled up: nothing compiles
         report = search(make, filled, fold, 0, Effort(asked.batch() * len(fold.y_scale)))
         for trial, score in zip(trials, report.score[: len(trials)], strict=True):
             _told(optuna, study, trial, float(score))
         if tell is not None:
-            tell(len(_finished(study)), asked.settings, max(_values(study), default=float("nan")))
-    if not _values(study):
+            done = sum(len(_finished(study)) for study in studies)
+            tell(done, asked.settings, max(map(_best, studies)))
+    if max(map(_best, studies)) == -np.inf:
         raise PacohError(f"None of {asked.settings} settings of {row.name} on {column.key} gave a finite score.")
-    return _written(asked, study, column, row, out, judges)
+    return _written(asked, kinds, studies, column, row, out, judges)
 
 
-def _study(optuna: Any, asked: Search, column: Column, row: Row, out: Path) -> Any:
+def _turn(studies: list[Any]) -> int:
+    """Whose batch is next: a form without one, then the best form."""
+    untried = [turn for turn, study in enumerate(studies) if not _finished(study)]
+    return untried[0] if untried else int(np.argmax([_best(study) for study in studies]))
+
+
+def _study(optuna: Any, asked: Search, column: Column, row: Row, out: Path, form: dict[str, str]) -> Any:
     storage = asked.storage or f"sqlite:///{(out / 'trials.db').resolve()}"
-    said = json.dumps([column.settings, row.settings, asked.draw, asked.tasks], sort_keys=True)
+    said = json.dumps([column.settings, row.settings | form, asked.draw, asked.tasks], sort_keys=True)
     name = f"{column.key}/{row.name} {said}"
     study = _opened(
         lambda: optuna.create_study(storage=storage, study_name=name, direction="maximize", load_if_exists=True)
@@ -148,8 +159,8 @@ def _finished(study: Any) -> list[Any]:
     return [trial for trial in study.get_trials(deepcopy=False) if trial.state.is_finished()]
 
 
-def _values(study: Any) -> list[float]:
-    return [trial.value for trial in _finished(study) if trial.value is not None]
+def _best(study: Any) -> float:
+    return max((trial.value for trial in _finished(study) if trial.value is not None), default=-np.inf)
 
 
 def _distributions(optuna: Any, free: dict[str, Range]) -> dict[str, Any]:
@@ -188,16 +199,25 @@ def _by(row: Row, column: Column) -> str:
     return "minus the share of wrong classes" if column.targets == "classes" else "minus the mean validation RMSE"
 
 
-def _written(asked: Search, study: Any, column: Column, row: Row, out: Path, judges: str) -> dict[str, Any]:
-    default = [trial.value for trial in _finished(study) if trial.user_attrs.get("default")]
+def _written(
+    asked: Search, kinds: list[dict[str, str]], studies: list[Any], column: Column, row: Row, out: Path, judges: str
+) -> dict[str, Any]:
+    default = [trial.value for trial in _finished(studies[0]) if trial.user_attrs.get("default")]
+    scores = [_best(study) for study in studies]
+    best = int(np.argmax(scores))
     record = {
         "cell": f"{column.key}/{row.name}",
-        "settings": _rounded(study.best_params),
+        "settings": kinds[best] | _rounded(studies[best].best_params),
         "fixed": row.settings,
         "by": _by(row, column),
-        "score": study.best_value,
+        "score": scores[best],
         "default_score": default[0] if default else None,
-        "settings_tried": len(_finished(study)),
+        "settings_tried": sum(len(_finished(study)) for study in studies),
+        "forms_tried": [
+            {"form": form, "score": score, "settings": len(_finished(study))}
+            for form, score, study in zip(kinds, scores, studies, strict=True)
+            if _finished(study)
+        ],
         "judged_on": judges,
         "draw": asked.draw,
         "command": without_password(asked.command),

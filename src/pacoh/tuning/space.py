@@ -63,6 +63,23 @@ SPACES: dict[str, dict[str, Range]] = {
 }
 """Continuous settings only, so that a batch of them trains in one `vmap`; `sds.noise` is the entry `noise` of `sds`."""
 
+_ROUGH = {"kernel": "matern12"}  # what was seen last counts most
+_GP_FORMS = ({"kernel": "network"}, _ROUGH, {"kernel": "matern12*network"}, {"mean": "linear"})
+_GELU, _TANH, _RELU = ({"activation": name} for name in ("gelu", "tanh", "relu"))
+
+FORMS: dict[str, tuple[dict[str, str], ...]] = {
+    "vanilla-gp": (_ROUGH, {"kernel": "se+linear"}),
+    "dkl-gp": (_RELU,),
+    "vanilla-bnn": (_TANH, _RELU),
+    **dict.fromkeys(("pacoh-gp-map", "pacoh-gp-svgd", "pacoh-gp-vi"), _GP_FORMS),
+    **dict.fromkeys(("pacoh-nn-map", "pacoh-nn-svgd", "pacoh-nn-vi"), (_TANH, _RELU)),
+    "mll-gp": ({"kernel": "se+linear"}, _ROUGH, {"kernel": "matern12*network"}, {"mean": "linear"}),
+    **dict.fromkeys(("maml", "fo-maml", "reptile", "mr-maml-w", "mr-maml-a", "bmaml"), (_TANH, _RELU)),
+    **dict.fromkeys(("np", "cnp", "anp", "mlap-m", "mlap-s"), (_TANH, _RELU)),
+    "mtgp": (_ROUGH,),
+}
+"""Settings that make another program, beside the default: each is compiled, and tuned, by itself."""
+
 
 def space(method: str, fixed: Mapping[str, Any]) -> dict[str, Range]:
     """What is left to tune of a method where some settings are fixed; an error where that is nothing."""
@@ -81,6 +98,13 @@ def free(method: str, fixed: Mapping[str, Any]) -> dict[str, Range]:
     if fixed.get("paper") is not None:
         taken |= {name for name in whole if name.startswith("sds.")}  # the paper's hyper-prior has one sd
     return {name: axis for name, axis in whole.items() if name not in taken}
+
+
+def forms(method: str, fixed: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The forms of a method that leave the fixed settings alone, the default first."""
+    if fixed.get("paper") is not None:
+        return [{}]
+    return [{}, *(form for form in FORMS.get(method, ()) if not set(form) & set(fixed))]
 
 
 def candidates(free: Mapping[str, Range], count: int, seed: int) -> list[dict[str, float]]:
