@@ -64,7 +64,8 @@ SPACES: dict[str, dict[str, Range]] = {
 """Continuous settings only, so that a batch of them trains in one `vmap`; `sds.noise` is the entry `noise` of `sds`."""
 
 _ROUGH = {"kernel": "matern12"}  # what was seen last counts most
-_GP_FORMS = ({"kernel": "network"}, _ROUGH, {"kernel": "matern12*network"}, {"mean": "linear"})
+_LINEAR = {"mean": "linear"}
+_GP_FORMS = ({"kernel": "network"}, _ROUGH, _ROUGH | _LINEAR, _LINEAR)
 _GELU, _TANH, _RELU = ({"activation": name} for name in ("gelu", "tanh", "relu"))
 
 FORMS: dict[str, tuple[dict[str, str], ...]] = {
@@ -73,7 +74,7 @@ FORMS: dict[str, tuple[dict[str, str], ...]] = {
     "vanilla-bnn": (_TANH, _RELU),
     **dict.fromkeys(("pacoh-gp-map", "pacoh-gp-svgd", "pacoh-gp-vi"), _GP_FORMS),
     **dict.fromkeys(("pacoh-nn-map", "pacoh-nn-svgd", "pacoh-nn-vi"), (_TANH, _RELU)),
-    "mll-gp": ({"kernel": "se+linear"}, _ROUGH, {"kernel": "matern12*network"}, {"mean": "linear"}),
+    "mll-gp": ({"kernel": "se+linear"}, _ROUGH, _ROUGH | _LINEAR, _LINEAR),
     **dict.fromkeys(("maml", "fo-maml", "reptile", "mr-maml-w", "mr-maml-a", "bmaml"), (_TANH, _RELU)),
     **dict.fromkeys(("np", "cnp", "anp", "mlap-m", "mlap-s"), (_TANH, _RELU)),
     "mtgp": (_ROUGH,),
