@@ -3,15 +3,18 @@
 A batch of settings trains in one `vmap`. A method's forms (kernels, activations) are programs of their own: each has a
 study, gets one batch, and the best one the rest of the budget. Several machines may share one database: each adds
 trials until there are enough, so that each may add one batch too many. Test tasks are never looked at.
+
+The best of many settings on few tasks is best by luck, too. So a default is kept (the method's, else the best one of
+its other forms) unless the best setting beats it by more than one standard error, paired by task.
 """
 
 import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -55,6 +58,15 @@ class Search:
     def batch(self) -> int:
         """Settings that train together."""
         return self.at_once or (4 if jax.default_backend() == "cpu" else 16)
+
+
+class Tried(NamedTuple):
+    """A setting that was tried: its score, what that is the mean of, and whether it is the default of its form."""
+
+    settings: dict[str, Any]
+    score: float
+    by_task: np.ndarray
+    default: bool
 
 
 def without_password(text: str) -> str:
@@ -112,11 +124,12 @@ def choose(
         count = min(asked.batch(), asked.settings - tried)
         trials = [] if _finished(study) else [None]
         trials += [study.ask(_distributions(optuna, free)) for _ in range(count - len(trials))]
-        settings = [form | ({} if trial is None else _rounded(trial.params)) for trial in trials]
+        settings: list[dict[str, Any]] = [form | ({} if trial is None else _rounded(trial.params)) for trial in trials]
         filled = (settings * asked.batch())[: asked.batch()]  # the last batch is filled up: nothing compiles
         report = search(make, filled, fold, 0, Effort(asked.batch() * len(fold.y_scale)))
-        for trial, score in zip(trials, report.score[: len(trials)], strict=True):
-            _told(optuna, study, trial, float(score))
+        assert report.by_task is not None
+        for trial, score, by_task in zip(trials, report.score, report.by_task, strict=False):
+            _told(optuna, study, trial, float(score), by_task.tolist())
         if tell is not None:
             done = sum(len(_finished(study)) for study in studies)
             tell(done, asked.settings, max(map(_best, studies)))
@@ -172,16 +185,36 @@ def _rounded(params: dict[str, float]) -> dict[str, float]:
     return {name: float(f"{value:.4g}") for name, value in params.items()}
 
 
-def _told(optuna: Any, study: Any, trial: Any, score: float) -> None:
-    """A score to the database; the default is a trial without parameters."""
+def _told(optuna: Any, study: Any, trial: Any, score: float, by_task: list[float]) -> None:
+    """A score to the database, with what it is the mean of; a form's default is a trial without parameters."""
     fine = bool(np.isfinite(score))
+    known = {"by_task": by_task} if fine else {}
     if trial is not None:
+        for name, value in known.items():
+            trial.set_user_attr(name, value)
         state = optuna.trial.TrialState.COMPLETE if fine else optuna.trial.TrialState.FAIL
         study.tell(trial, score if fine else None, state=state)
         return
     states = optuna.trial.TrialState
     result: dict[str, Any] = {"value": score} if fine else {"state": states.FAIL}
-    study.add_trial(optuna.trial.create_trial(user_attrs={"default": True}, **result))
+    study.add_trial(optuna.trial.create_trial(user_attrs=known | {"default": True}, **result))
+
+
+def simplest(trials: Sequence[Tried]) -> Tried:
+    """The method's default, else the best default of a form, if within one standard error of the best; else the best.
+
+    >>> best = Tried({"kernel": "se", "rate": 0.1}, -1.0, np.array([-0.5, -1.5]), False)
+    >>> near = Tried({"kernel": "se"}, -1.1, np.array([-0.5, -1.7]), True)
+    >>> far = Tried({}, -2.0, np.array([-1.5, -2.5]), True)
+    >>> simplest([far, best, near]).settings
+    {'kernel': 'se'}
+    """
+    ranked = sorted(trials, key=lambda one: -one.score)
+    for one in sorted((one for one in ranked if one.default), key=lambda one: bool(one.settings)):
+        loss = ranked[0].by_task - one.by_task
+        if loss.mean() <= loss.std(ddof=1) / np.sqrt(len(loss)) if len(loss) > 1 else loss.mean() <= 0:
+            return one
+    return ranked[0]
 
 
 def _maker(
@@ -203,19 +236,25 @@ def _written(
     asked: Search, kinds: list[dict[str, str]], studies: list[Any], column: Column, row: Row, out: Path, judges: str
 ) -> dict[str, Any]:
     default = [trial.value for trial in _finished(studies[0]) if trial.user_attrs.get("default")]
-    scores = [_best(study) for study in studies]
-    best = int(np.argmax(scores))
+    tried = [
+        Tried(form | _rounded(trial.params), trial.value, np.array(trial.user_attrs["by_task"]), not trial.params)
+        for form, study in zip(kinds, studies, strict=True)
+        for trial in _finished(study)
+        if trial.value is not None
+    ]
+    chosen = simplest(tried)
     record = {
         "cell": f"{column.key}/{row.name}",
-        "settings": kinds[best] | _rounded(studies[best].best_params),
+        "settings": chosen.settings,
         "fixed": row.settings,
         "by": _by(row, column),
-        "score": scores[best],
+        "score": chosen.score,
+        "best_score": max(one.score for one in tried),
         "default_score": default[0] if default else None,
         "settings_tried": sum(len(_finished(study)) for study in studies),
         "forms_tried": [
-            {"form": form, "score": score, "settings": len(_finished(study))}
-            for form, score, study in zip(kinds, scores, studies, strict=True)
+            {"form": form, "score": _best(study), "settings": len(_finished(study))}
+            for form, study in zip(kinds, studies, strict=True)
             if _finished(study)
         ],
         "judged_on": judges,
