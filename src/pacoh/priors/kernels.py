@@ -14,6 +14,7 @@ from pacoh.priors.nets import MLP
 from pacoh.types import Params, Scalar
 
 _BROADCAST_LIMIT = 8  # up to this many inputs, differences are formed one by one: exact for near-by points
+_HALF_TURN = math.pi / math.sqrt(12)  # uniform inputs of sd 1 span sqrt(12)
 
 
 class AbstractKernel(eqx.Module):
@@ -186,3 +187,33 @@ class Product(AbstractCombination):
     def combine(self, values: list[Array]) -> Array:
         """The product."""
         return math.prod(values[1:], start=values[0])
+
+
+class Waves(AbstractKernel):
+    """sum_q s_q^2 cos(w_q (x - z)) along each input: waves that tasks share, with a phase and an amplitude of a task's own.
+
+    Frequencies start evenly, half a turn over standardised inputs apart, and are learned with their sds.
+    """
+
+    count: int = eqx.field(static=True, default=20)
+
+    def specs(self, d: int) -> Any:
+        """Log sds, small at first, and what frequencies differ from where they start, in the distance between two."""
+        return {
+            "log_sd": Param((self.count, d), "scale", loc=-1.5),
+            "shift": Param((self.count, d), "scale", unit=0.2),
+        }
+
+    def gram(self, params: Params, x: Float[Array, "a d"], z: Float[Array, "b d"]) -> Float[Array, "a b"]:
+        """The inner product of sines and cosines."""
+        features = self._features(params, x)
+        return features @ (features if x is z else self._features(params, z)).T
+
+    def diag(self, params: Params, x: Float[Array, "a d"]) -> Float[Array, " a"]:
+        """The sum of variances."""
+        return jnp.exp(2 * params["log_sd"]).sum() + 0 * x[:, 0]
+
+    def _features(self, params: Params, x: Array) -> Array:
+        angles = _HALF_TURN * (1 + jnp.arange(self.count)[:, None] + params["shift"]) * x[:, None]
+        sds = jnp.exp(params["log_sd"])
+        return jnp.concatenate([sds * jnp.cos(angles), sds * jnp.sin(angles)], -1).reshape(len(x), -1)

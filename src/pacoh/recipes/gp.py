@@ -10,7 +10,7 @@ from pacoh.learners.pacoh import PACOH
 from pacoh.learners.vanilla import Vanilla
 from pacoh.priors.gp import GPPrior, paper_gp
 from pacoh.priors.hyper import NoHyperPrior
-from pacoh.priors.kernels import SE, AbstractKernel, Linear, Matern, Product, Sum, Warped
+from pacoh.priors.kernels import SE, AbstractKernel, Linear, Matern, Product, Sum, Warped, Waves
 from pacoh.priors.means import AbstractMean, Constant, LinearMean, Network
 from pacoh.priors.nets import MLP
 from pacoh.recipes.base import Shape, choose, group_prior, task_batch
@@ -39,6 +39,7 @@ def kernel_of(name: str, net: MLP, features: int) -> AbstractKernel:
         "matern32": Matern(nu=1.5),
         "matern52": Matern(nu=2.5),
         "linear": Linear(),
+        "waves": Waves(),
     }
     return choose("kernel", name, kernels)
 
