@@ -13,7 +13,21 @@ from scipy.stats import multivariate_normal, norm
 
 from pacoh.data import pad
 from pacoh.errors import PacohError
-from pacoh.priors import MLP, SE, Constant, GPPrior, Linear, LinearMean, Matern, Network, Product, Sum, Warped, paper_gp
+from pacoh.priors import (
+    MLP,
+    SE,
+    Constant,
+    GPPrior,
+    Linear,
+    LinearMean,
+    Matern,
+    Network,
+    Product,
+    Sum,
+    Warped,
+    Waves,
+    paper_gp,
+)
 from pacoh.priors.base import draw_start
 from pacoh.priors.gaussian import cholesky, log_normal
 
@@ -30,6 +44,7 @@ KERNELS = {
     "network": Warped(SE(), NET, 2),
     "sum": Sum((SE(), Linear())),
     "product": Product((Matern(nu=1.5), Linear())),
+    "waves": Waves(3),
 }
 
 
@@ -99,6 +114,17 @@ def test_kernels_are_positive_semi_definite_with_their_diagonal(name):
     gram = kernel.gram(params, x, x)
     np.testing.assert_allclose(jnp.diagonal(gram), kernel.diag(params, x), rtol=1e-12)
     assert np.linalg.eigvalsh(gram).min() > -1e-10 * np.trace(gram)
+
+
+def test_waves_are_the_covariance_of_sinusoids_of_random_phase_and_amplitude():
+    random, kernel = np.random.default_rng(0), Waves(2)
+    params = phi_of(GPPrior(Constant(), kernel), d=1)["kernel"]
+    x = np.array([[-0.7], [0.1], [1.3]])
+    omega = 2 * np.pi / np.sqrt(12) * (np.array([1, 2]) + params["shift"][:, 0])
+    radius = np.asarray(params["sd"][:, 0]) * np.sqrt(random.chisquare(2, (400000, 2)))
+    waves = radius[:, None] * np.cos(omega * x + 2 * np.pi * random.uniform(size=(400000, 1, 2)))
+    f = waves.sum(-1)
+    np.testing.assert_allclose(kernel.gram(params, jnp.asarray(x), jnp.asarray(x)), f.T @ f / len(f), atol=2e-3)
 
 
 @pytest.mark.parametrize("name", KERNELS)

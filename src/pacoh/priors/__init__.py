@@ -4,7 +4,7 @@ from pacoh.priors.base import AbstractHyperPrior, AbstractPredictor, AbstractPri
 from pacoh.priors.bnn import BNNPrior
 from pacoh.priors.gp import GPPrior, paper_gp
 from pacoh.priors.hyper import Flat, Gaussian, GroupGaussian
-from pacoh.priors.kernels import SE, Linear, Matern, Product, Sum, Warped
+from pacoh.priors.kernels import SE, Linear, Matern, Product, Sum, Warped, Waves
 from pacoh.priors.last_layer import LastLayerBNN
 from pacoh.priors.likelihoods import Categorical, GaussianNoise
 from pacoh.priors.means import Constant, LinearMean, Network
@@ -35,5 +35,6 @@ __all__ = [
     "Product",
     "Sum",
     "Warped",
+    "Waves",
     "paper_gp",
 ]

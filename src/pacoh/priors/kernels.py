@@ -14,7 +14,7 @@ from pacoh.priors.nets import MLP
 from pacoh.types import Params, Scalar
 
 _BROADCAST_LIMIT = 8  # up to this many inputs, differences are formed one by one: exact for near-by points
-_HALF_TURN = math.pi / math.sqrt(12)  # uniform inputs of sd 1 span sqrt(12)
+_TURN = 2 * math.pi / math.sqrt(12)  # uniform inputs of sd 1 span sqrt(12)
 
 
 class AbstractKernel(eqx.Module):
@@ -190,17 +190,18 @@ class Product(AbstractCombination):
 
 
 class Waves(AbstractKernel):
-    """sum_q s_q^2 cos(w_q (x - z)) along each input: waves that tasks share, with a phase and an amplitude of a task's own.
+    """sum_q s_q^2 cos(w_q (x - z)) along each input: waves of shared frequencies, a phase and an amplitude a task.
 
-    Frequencies start evenly, half a turn over standardised inputs apart, and are learned with their sds.
+    Frequencies start evenly, a turn over standardised inputs apart, and are learned. So are the s_q as they are, not
+    their logarithms: a wave that is not needed can vanish.
     """
 
-    count: int = eqx.field(static=True, default=20)
+    count: int = eqx.field(static=True, default=12)
 
     def specs(self, d: int) -> Any:
-        """Log sds, small at first, and what frequencies differ from where they start, in the distance between two."""
+        """The sds, and how far frequencies are from where they start, as a share of the distance between two."""
         return {
-            "log_sd": Param((self.count, d), "scale", loc=-1.5),
+            "sd": Param((self.count, d), "scale", unit=0.2, start=1.0),
             "shift": Param((self.count, d), "scale", unit=0.2),
         }
 
@@ -211,9 +212,9 @@ class Waves(AbstractKernel):
 
     def diag(self, params: Params, x: Float[Array, "a d"]) -> Float[Array, " a"]:
         """The sum of variances."""
-        return jnp.exp(2 * params["log_sd"]).sum() + 0 * x[:, 0]
+        return (params["sd"] ** 2).sum() + 0 * x[:, 0]
 
     def _features(self, params: Params, x: Array) -> Array:
-        angles = _HALF_TURN * (1 + jnp.arange(self.count)[:, None] + params["shift"]) * x[:, None]
-        sds = jnp.exp(params["log_sd"])
-        return jnp.concatenate([sds * jnp.cos(angles), sds * jnp.sin(angles)], -1).reshape(len(x), -1)
+        angles = _TURN * (1 + jnp.arange(self.count)[:, None] + params["shift"]) * x[:, None]
+        waves = jnp.concatenate([params["sd"] * jnp.cos(angles), params["sd"] * jnp.sin(angles)], -1)
+        return waves.reshape(len(x), -1)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,9 +13,9 @@ from pacoh.errors import PacohError
 from pacoh.reading import read
 from pacoh.transfer import contexts as drawing
 from pacoh.transfer import folds, unlike
-from pacoh.transfer.choice import choose
+from pacoh.transfer.choice import PLAIN, choose
 from pacoh.transfer.compare import Comparison, compare, weak
-from pacoh.transfer.contexts import FEW_POINTS, HALF, Contexts
+from pacoh.transfer.contexts import FEW_POINTS, HALF, MOST, Contexts
 from pacoh.transfer.findings import Report
 from pacoh.transfer.folds import Tell, Trainer
 from pacoh.transfer.illustrations import illustrate
@@ -72,7 +73,7 @@ def report(
         if more and len(odd) + len(more) <= len(tasks) // 4:
             odd = [*odd, *more]
             models, gains = _leave_out(trainer, contexts, groups, odd)
-    comparison = compare(models, groups, able, contexts)
+    comparison = compare(models, _plain(trainer, contexts, groups, odd), groups, able, contexts)
     parts = [*_few(trainer, contexts, able, odd), *screened.parts]
     curve = [(len(part.learned_from[0]), part.ratio(comparison, odd)) for part in parts]
     curve.append((models[0].card["tasks"], comparison.ratio(FEW_POINTS)))
@@ -125,13 +126,28 @@ def _leave_out(
     trainer: Trainer, contexts: Contexts, groups: Sequence[np.ndarray], odd: Sequence[int]
 ) -> tuple[list[Model], np.ndarray]:
     """A model for each group, learned from all other tasks that are not odd, and what it gains on the group's tasks."""
-    family = np.setdiff1d(np.arange(len(trainer.tasks)), odd)
-    models = trainer.fit([np.setdiff1d(family, group) for group in groups], "leaving tasks out")
+    models = _left_out(trainer, groups, odd, "leaving tasks out")
     others = [np.setdiff1d(np.arange(len(trainer.tasks)), group) for group in groups]
     gains = _gains(models, others, contexts, np.unique(np.concatenate(groups)))
     return models, np.array(
         [column[np.isfinite(column)][0] if np.isfinite(column).any() else np.nan for column in gains.T]
     )
+
+
+def _plain(
+    trainer: Trainer, contexts: Contexts, groups: Sequence[np.ndarray], odd: Sequence[int]
+) -> list[Model] | None:
+    """Plain GPs that leave out the same groups, each learned from some points of a task; none of classes."""
+    if trainer.tasks.classes is not None:
+        return None
+    some = replace(trainer, tasks=contexts.thinned(MOST), choice=PLAIN)
+    return _left_out(some, groups, odd, "plain GPs")
+
+
+def _left_out(trainer: Trainer, groups: Sequence[np.ndarray], odd: Sequence[int], stage: str) -> list[Model]:
+    """A model for each group, learned from all other tasks that are not odd."""
+    family = np.setdiff1d(np.arange(len(trainer.tasks)), odd)
+    return trainer.fit([np.setdiff1d(family, group) for group in groups], stage)
 
 
 def _gains(models: Sequence[Model], seen: Sequence[np.ndarray], contexts: Contexts, able: np.ndarray) -> np.ndarray:
@@ -162,9 +178,9 @@ def _screen(trainer: Trainer, contexts: Contexts, able: np.ndarray) -> _Screened
     chosen = folds.divided(np.arange(len(tasks)), 3, unlike.THIRDS, trainer.seed)
     models = trainer.fit(chosen, f"learning from {len(chosen[0])} tasks")
     part = _Part(chosen, _judged(models, chosen, contexts, able, FEW_POINTS).error)
-    odd = unlike.stand_out(unlike.judged(_gains(models, chosen, contexts, able)), unlike.heard(tasks))
-    figures = unlike.by_figures(tasks)
-    odd += [i for i, name in enumerate(tasks.names) if name in figures and i not in odd]
+    gains, figures = unlike.judged(_gains(models, chosen, contexts, able)), unlike.by_figures(tasks)
+    odd = unlike.stand_out(gains, unlike.heard(tasks))
+    odd += [i for i, name in enumerate(tasks.names) if name in figures and i not in odd and not gains[i] > 0]
     return _Screened(odd if len(odd) <= len(tasks) // 4 else [], [part])
 
 

@@ -6,6 +6,12 @@ from pacoh.api import shape_of
 from pacoh.reading import Tasks
 from pacoh.tuning import Choice, guarded, rule
 
+WAVES = {"kernel": "se+linear+waves", "steps": 1000}
+"""Settings of PACOH-GP where none are given: what tasks repeat along an input is found whatever its phase."""
+_INPUTS = 4  # at most: waves run along each input
+PLAIN = Choice("pacoh-gp-map", {"mean": "constant", "kernel": "se+linear", "guard": True, "steps": 300}, {})
+"""A GP about a constant whose length-scales, scales and noise alone are learned from the tasks."""
+
 
 def choose(tasks: Tasks, method: str | None, settings: dict[str, Any]) -> Choice:
     """The method that was asked for, else the first by the size of the tasks: a fold for each is then a minute's work.
@@ -14,8 +20,12 @@ def choose(tasks: Tasks, method: str | None, settings: dict[str, Any]) -> Choice
     """
     reasons = ["It was asked for."]
     if method is None:
-        method, reason = next(iter(rule(shape_of(tasks)).items()))
+        shape = shape_of(tasks)
+        method, reason = next(iter(rule(shape).items()))
         reasons = [f"By the size of the tasks: {reason}."]
+        if guarded(method) and shape.d <= _INPUTS:
+            settings = WAVES | settings
+            reasons.append("Waves in its kernel find what all tasks repeat along an input, whatever the phase.")
     if guarded(method):
         settings = {"guard": True} | settings
         if settings["guard"]:

@@ -14,12 +14,13 @@ from pacoh.transfer.contexts import FEW_POINTS, HALF, Contexts
 from pacoh.transfer.judge import Paired
 from pacoh.transfer.scores import Scores, score
 
-LEARNED = "learned"
+LEARNED, PLAIN_GP = "learned", "plain-gp"
 LABELS = {
     LEARNED: "the learned prior",
     "vanilla-gp": "a GP on the task alone (vanilla-gp)",
     "averaged-gp": "a GP on the task alone, averaged over 64 settings",
     "level-and-scale": "the same, knowing the level and the scale of y from the other tasks",
+    PLAIN_GP: "a plain GP whose length-scale, scale and noise are learned from the other tasks",
     "vanilla-bnn": "a Bayesian network on the task alone (vanilla-bnn)",
 }
 ALONE = ("vanilla-gp", "averaged-gp", "vanilla-bnn")
@@ -100,11 +101,18 @@ def _log(error: np.ndarray) -> np.ndarray:
     return np.log(np.maximum(error, 1e-12))
 
 
-def compare(models: Sequence[Model], groups: Sequence[np.ndarray], able: np.ndarray, contexts: Contexts) -> Comparison:
-    """Every learner on the tasks that each model left out, in that model's units."""
+def compare(
+    models: Sequence[Model],
+    plain: Sequence[Model] | None,
+    groups: Sequence[np.ndarray],
+    able: np.ndarray,
+    contexts: Contexts,
+) -> Comparison:
+    """Every learner on the tasks that each model (and each plain GP) left out, in that model's units."""
     known = references(shape_of(contexts.tasks))
     learners = {LEARNED: list(models)}
     learners |= {name: [replace(model, meta=meta) for model in models] for name, meta in known.items()}
+    learners |= {} if plain is None else {PLAIN_GP: list(plain)}
 
     def scored(each: list[Model], amount: str) -> Scores:
         return _by_task(score(each, groups, contexts, amount), groups, able, contexts.amounts[amount])

@@ -39,6 +39,10 @@ class Contexts:
         context = max(int(counts.max()) for counts in self.amounts.values())
         return bucket(context), bucket(min(ASKED, max(self.tasks.sizes) - 1))
 
+    def thinned(self, most: int) -> Tasks:
+        """The tasks with so many points of each at most, drawn at random."""
+        return self.tasks.rows([np.isin(np.arange(len(order[0])), order[0][:most]) for order in self.orders])
+
     def split(self, task: int, amount: str) -> list[tuple[Pair, Pair]]:
         """Context and query of a task for each order; where it is too small, a context of one point stands in."""
         count = max(1, int(self.amounts[amount][task]))

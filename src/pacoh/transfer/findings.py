@@ -10,7 +10,7 @@ import numpy as np
 from pacoh.encoding import counted, listed
 from pacoh.pages import to_html
 from pacoh.reading import Tasks
-from pacoh.transfer.compare import LEARNED, Comparison
+from pacoh.transfer.compare import ALONE, LEARNED, Comparison
 from pacoh.transfer.contexts import FEW, FEW_POINTS, HALF, Contexts
 from pacoh.transfer.illustrations import Drawn
 from pacoh.transfer.judge import HARMS, HELPS, LEVEL, MARGIN, Judgement, judge
@@ -127,8 +127,10 @@ class Report:
     def _why_not(self) -> str:
         gain = self.judgement.gain or self.judgement.gain_in_error
         failed = [name for name, p in gain.items() if p >= LEVEL / 2]
-        if failed == ["level-and-scale"]:
-            return "All that the other tasks tell is the level and the scale of y."
+        if failed and not set(failed) & set(ALONE):
+            return (
+                "All that the other tasks tell is the level, the scale and the smoothness of y: settings of a plain GP."
+            )
         if len(self.comparison.able) < 6:
             return "With fewer than 6 tasks no benefit can be shown."
         return f"That is not a gain of {100 * MARGIN:.0f} % or more that would show on other tasks of this kind."

@@ -7,7 +7,7 @@ import numpy as np
 
 from pacoh.encoding import listed
 from pacoh.pages import Block, Code, Grid, Heading, Image, Items, Text, blank, image
-from pacoh.transfer.compare import ALONE, LABELS, LEARNED
+from pacoh.transfer.compare import ALONE, LABELS, LEARNED, PLAIN_GP
 from pacoh.transfer.contexts import FEW_POINTS, HALF
 from pacoh.transfer.findings import Report
 from pacoh.transfer.judge import CLASS_MARGIN, LEVEL, MARGIN
@@ -17,6 +17,7 @@ COLOURS = {
     "vanilla-gp": "tab:orange",
     "averaged-gp": "tab:brown",
     "level-and-scale": "tab:gray",
+    PLAIN_GP: "tab:green",
     "vanilla-bnn": "tab:orange",
 }
 

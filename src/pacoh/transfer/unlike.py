@@ -16,7 +16,7 @@ import numpy as np
 from pacoh.api import Model
 from pacoh.data import bucket, stack
 from pacoh.describe import describe
-from pacoh.describe.odd import robust_scores
+from pacoh.describe.odd import robust_scores, threshold
 from pacoh.learners.base import lanes
 from pacoh.learners.guard import Guarded, log_evidences
 from pacoh.reading import Tasks
@@ -30,8 +30,6 @@ LEAST = 8
 MOST = 128
 """Points of a task that are asked at most."""
 LEVEL = 0.05
-FAR = 3.5
-"""A robust z-score that is far, as for the figures of `pacoh describe` at the least."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +55,7 @@ def evidences(models: Sequence[Model], contexts: Contexts) -> np.ndarray | None:
     """ln(Z learned / Z weak) a point of each task under each model; None where a model has no closed evidence."""
     if not all(isinstance(model.meta, Guarded) for model in models):
         return None
-    rows = [np.isin(np.arange(len(order[0])), order[0][:MOST]) for order in contexts.orders]
-    tasks = contexts.tasks.rows(rows)
+    tasks = contexts.thinned(MOST)
     size = bucket(max(tasks.sizes))
     stacks = lanes([stack([model.units(x, y) for x, y in tasks.pairs()], size) for model in models])
     return np.asarray(_evidences(lanes([model.meta for model in models]), stacks)) / np.array(tasks.sizes)
@@ -130,13 +127,15 @@ def stand_out(gains: np.ndarray, sizes: np.ndarray) -> list[int]:
     """Tasks whose points speak against the prior of the others, and more so than is usual; worst first.
 
     `gains` are logs of Bayes factors a point. The prior being right, chance makes a factor of n / LEVEL against it in
-    at most a share LEVEL of sets of n tasks (Markov); as it never is, the gain must be far below the others', too.
+    at most a share LEVEL of sets of n tasks (Markov); as it never is, the gain must be far below the others', too, by
+    the robust score that `pacoh describe` asks of figures.
     Where more than a quarter is so, or where the prior usually gains nothing, there is no rest to be unlike of.
     """
     if not np.nanmedian(gains) > 0:
         return []
     against = -gains * sizes > np.log(len(gains) / LEVEL)
-    found = np.flatnonzero(against & (robust_scores(gains) > FAR) & (gains < np.nanmedian(gains)))
+    far = robust_scores(gains) > threshold(len(gains), 1)
+    found = np.flatnonzero(against & far & (gains < np.nanmedian(gains)))
     return found[np.argsort(gains[found])].tolist() if len(found) <= len(gains) // 4 else []
 
 
