@@ -134,7 +134,7 @@ def table(rows: list[dict]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description="Verdicts of `pacoh report` on sets whose answer is known.")
     parser.add_argument("out", type=Path)
     parser.add_argument("--seeds", type=int, nargs=2, default=(200, 210), help="The first, and one after the last.")
     parser.add_argument("--sets", nargs="+", default=FOUR, choices=(*HELPING, *USELESS))

@@ -5,10 +5,11 @@ from typing import Any
 from pacoh.api import shape_of
 from pacoh.reading import Tasks
 from pacoh.tuning import Choice, guarded, rule
+from pacoh.tuning.rule import WAVE_INPUTS, WAVES
 
-WAVES = {"kernel": "se+linear+waves", "steps": 1000}
-"""Settings of PACOH-GP where none are given: what tasks repeat along an input is found whatever its phase."""
-_INPUTS = 4  # at most: waves run along each input
+STEPS, POINTS = 500, 200
+"""Steps that serve PACOH-GP with waves as well as six times as many from so many points in all on: a fold a task takes
+its time."""
 PLAIN = Choice("pacoh-gp-map", {"mean": "constant", "kernel": "se+linear", "guard": True, "steps": 300}, {})
 """A GP about a constant whose length-scales, scales and noise alone are learned from the tasks."""
 
@@ -23,8 +24,8 @@ def choose(tasks: Tasks, method: str | None, settings: dict[str, Any]) -> Choice
         shape = shape_of(tasks)
         method, reason = next(iter(rule(shape).items()))
         reasons = [f"By the size of the tasks: {reason}."]
-        if guarded(method) and shape.d <= _INPUTS:
-            settings = WAVES | settings
+        if guarded(method) and shape.d <= WAVE_INPUTS:
+            settings = WAVES | ({"steps": STEPS} if shape.n * shape.m >= POINTS else {}) | settings
             reasons.append("Waves in its kernel find what all tasks repeat along an input, whatever the phase.")
     if guarded(method):
         settings = {"guard": True} | settings

@@ -73,9 +73,9 @@ class Comparison:
         mine, other = self.log_likelihood(LEARNED, amount), self.log_likelihood(reference, amount)
         return None if mine is None or other is None else mine - other
 
-    def changes(self, amount: str, reference: str, classes: bool) -> np.ndarray:
-        """ln(learned error / reference's) of each task; of classes the difference."""
-        mine, other = self.error(LEARNED, amount), self.error(reference, amount)
+    def changes(self, amount: str, reference: str, classes: bool, learner: str = LEARNED) -> np.ndarray:
+        """ln(the learner's error / the reference's) of each task; of classes the difference."""
+        mine, other = self.error(learner, amount), self.error(reference, amount)
         return mine - other if classes else _log(mine) - _log(other)
 
     def ratio(self, amount: str, error: np.ndarray | None = None) -> float:

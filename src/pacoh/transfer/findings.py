@@ -10,10 +10,11 @@ import numpy as np
 from pacoh.encoding import counted, listed
 from pacoh.pages import to_html
 from pacoh.reading import Tasks
-from pacoh.transfer.compare import ALONE, LEARNED, Comparison
+from pacoh.transfer.choice import PLAIN
+from pacoh.transfer.compare import ALONE, LEARNED, PLAIN_GP, Comparison
 from pacoh.transfer.contexts import FEW, FEW_POINTS, HALF, Contexts
 from pacoh.transfer.illustrations import Drawn
-from pacoh.transfer.judge import HARMS, HELPS, LEVEL, MARGIN, Judgement, judge
+from pacoh.transfer.judge import HARMS, HELPS, LEVEL, MARGIN, NO_BENEFIT, Judgement, judge
 from pacoh.transfer.unlike import Unlike
 from pacoh.tuning import Choice
 from pacoh.writing import write_whole
@@ -125,15 +126,27 @@ class Report:
         return f"No benefit: {changes}. {self._why_not()}"
 
     def _why_not(self) -> str:
-        gain = self.judgement.gain or self.judgement.gain_in_error
-        failed = [name for name, p in gain.items() if p >= LEVEL / 2]
-        if failed and not set(failed) & set(ALONE):
+        if self._failed and not self._failed & {*ALONE}:
             return (
                 "All that the other tasks tell is the level, the scale and the smoothness of y: settings of a plain GP."
             )
         if len(self.comparison.able) < 6:
             return "With fewer than 6 tasks no benefit can be shown."
         return f"That is not a gain of {100 * MARGIN:.0f} % or more that would show on other tasks of this kind."
+
+    @property
+    def plain(self) -> bool:
+        """Whether all that the other tasks tell is what a plain GP can know, and that is of use."""
+        if self.verdict != NO_BENEFIT or PLAIN_GP not in self.comparison.scores or self._failed & {*ALONE}:
+            return False
+        found, amounts = self.comparison, (FEW_POINTS, HALF)
+        return all(found.changes(one, found.alone(one), False, PLAIN_GP).mean() < 0 for one in amounts)
+
+    @property
+    def _failed(self) -> set[str]:
+        """The references over which no gain was shown, by the measure that shows most."""
+        ways = [way for way in (self.judgement.gain, self.judgement.gain_in_error) if way]
+        return set(min(([name for name, p in way.items() if p >= LEVEL / 2] for way in ways), key=len))
 
     def _signed(self, change: float) -> str:
         return f"{100 * change:+.0f} {'points' if self.classes else '%'}"
@@ -144,12 +157,18 @@ class Report:
     @property
     def advice(self) -> list[str]:
         """What else to know, a sentence each."""
-        said = []
+        said, first = [], self.effects[FEW_POINTS]
         if self.unlike:
             names = listed([one.task for one in self.unlike])
             verb = "is" if len(self.unlike) == 1 else "are"
             said.append(
                 f"{names} {verb} unlike the rest: the prior is learned without {'it' if verb == 'is' else 'them'}."
+            )
+        if self.plain:
+            logs = self.comparison.changes(FEW_POINTS, first.reference, False, PLAIN_GP)
+            said.append(
+                "A plain GP whose length-scale, scale and noise are learned from the other tasks has error "
+                f"{self._signed(float(np.expm1(logs.mean())))} with {self.few}: the snippet fits that."
             )
         for one in self.effects.values():
             if one.coverage is not None and not 0.85 <= one.coverage <= 0.95:
@@ -170,8 +189,8 @@ class Report:
         """Python that learns the recommended model, saves it and predicts a task with it."""
         transfer = self.verdict == HELPS
         reference = self.effects[FEW_POINTS].reference
-        alone = "vanilla-bnn" if reference == "vanilla-bnn" else "vanilla-gp"
-        method, settings = (self.choice.method, self.choice.settings) if transfer else (alone, {})
+        alone = Choice("vanilla-bnn" if reference == "vanilla-bnn" else "vanilla-gp", {}, {})
+        method, settings, _ = self.choice if transfer else PLAIN if self.plain else alone
         origin = self.origin or "...  # as they were given to pacoh.report"
         lines = ["import pacoh", *(["from pacoh import registry"] if origin.startswith("registry.") else [])]
         lines += ["", f"tasks = {origin}"]

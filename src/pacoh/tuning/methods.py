@@ -15,7 +15,7 @@ from pacoh.recipes.base import Shape
 from pacoh.tuning.choice import Choice, Make, Tune, at_once, finite
 from pacoh.tuning.folds import Fold, folds, left_out
 from pacoh.tuning.pace import CHUNK, LEAST_STEPS, Pace, TooSlow
-from pacoh.tuning.rule import PARTICLE_STEPS, PARTICLES, guarded, rule
+from pacoh.tuning.rule import PARTICLE_STEPS, PARTICLES, WAVE_INPUTS, WAVES, guarded, rule
 from pacoh.tuning.search import Effort, Report, search
 from pacoh.tuning.space import candidates, free, merged
 
@@ -83,8 +83,8 @@ def choose_method(
 ) -> Choice:
     """The method of best mean log-likelihood on held-out tasks among those of the rule (or of `tune`), with settings.
 
-    First each as it stands, then other settings of the best, then its Stein particles. What would not leave the time
-    for the fit itself is not tried, and that is said.
+    First each as it stands, then the best with waves in its kernel and with other settings, then its Stein particles.
+    What would not leave the time for the fit itself is not tried, and that is said.
     """
     began = time.monotonic() if tune.began is None else tune.began
     log = Log(began + (SECONDS if tune.seconds is None else tune.seconds))
@@ -108,6 +108,8 @@ def choose_method(
         return _choice(first, settings, log, tune, None)
     for method, given in ready.items():
         _next(method, given, attempt, log)
+    if tune.methods is None and guarded(log.best.method) and shape.d <= WAVE_INPUTS:
+        _waves(attempt, log)
     _other_settings(attempt, log, tune, seed)
     if tune.methods is None and log.best.method in PARTICLES:
         best = log.best
@@ -190,9 +192,28 @@ def _other_settings(attempt: Try, log: Log, tune: Tune, seed: int) -> None:
         return
     report = attempt(start.method, start.settings, candidates(axes, room + 1, seed)[1:], None, seconds)
     trial = Trial.of(start.method, start.settings, report, start.pace)
+    _if_clear(trial, start, f"the best of {counted(len(report.settings), 'other setting')} of {start.method}", log)
+
+
+def _waves(attempt: Try, log: Log) -> None:
+    """The best method with waves in its kernel, taken where it is clearly better."""
+    start, told = log.best, f"{log.best.method} with waves in its kernel"
+    settings, pace = start.settings | WAVES, Pace(log.deadline, start.pace.last_fit)
+    if log.left < start.pace.times(1):
+        log.not_tried[told] = "no time"
+        return
+    try:
+        report = attempt(start.method, settings, [{}], pace, None)
+    except TooSlow:
+        log.not_tried[told] = "too slow for the time that was left"
+        return
+    _if_clear(Trial.of(start.method, settings, report, pace), start, told, log)
+
+
+def _if_clear(trial: Trial, start: Trial, told: str, log: Log) -> None:
+    """Takes a trial that is above another by two standard errors of the mean difference, and says so."""
     gain = trial.by_task - start.by_task
     error = float(gain.std(ddof=1) / np.sqrt(len(gain))) if len(gain) > 1 else np.inf
-    told = f"the best of {counted(len(report.settings), 'other setting')} of {start.method}"
     if np.isfinite(trial.score) and gain.mean() > 2 * error:
         log.trials.append(trial)
         log.why.append(f"{told} scores {gain.mean():.3g} above its default, with a standard error of {error:.2g}")
