@@ -15,8 +15,10 @@ from pacoh.environments.base import named
 from pacoh.errors import PacohError
 from pacoh.recipes.base import Shape
 from pacoh.registry import METHODS
+from pacoh.testing import sets
 from pacoh.tuning import SPACES, Report, methods, pace, rule
 from pacoh.tuning.pace import Pace, TooSlow
+from pacoh.tuning.rule import WAVES
 
 SMALL = {"steps": 200, "layers": 1, "width": 8, "rate": 0.02}
 ALONE = {"steps": 20}
@@ -119,6 +121,17 @@ def test_a_gain_within_two_standard_errors_counts_for_nothing(gains, taken):
     methods._other_settings(lambda *_: report, log, pacoh.Tune(), 0)
     assert (log.best.chosen == {"rate": 0.01}) == taken
     assert ("above its default, with" in log.why[-1]) == taken
+    log = methods.Log(time.monotonic() + 100, [start], 1)
+    methods._waves(lambda *_: report, log)
+    assert (log.best.settings.items() >= WAVES.items()) == taken
+
+
+@pytest.mark.slow
+def test_a_common_period_is_found_and_waves_are_chosen():
+    tasks = sets.periodic(np.random.default_rng(4))
+    choice = pacoh.choose(tasks)
+    assert choice.settings["kernel"] == "se+linear+waves"
+    assert any("with waves in its kernel scores" in reason for reason in choice.reasons)
 
 
 def test_without_time_the_first_by_size_is_taken_and_that_is_said():

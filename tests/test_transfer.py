@@ -14,6 +14,7 @@ import pacoh
 from browser import fetches_nothing, look, needs_browser
 from pacoh import api
 from pacoh.cli import app
+from pacoh.environments import Ellipses
 from pacoh.errors import PacohError
 from pacoh.reading import read
 from pacoh.testing import sets
@@ -215,7 +216,7 @@ def test_methods_that_predict_points_and_many_tasks_are_judged_by_groups():
     [
         (sets.machines(np.random.default_rng(100)), HELPS, set()),
         (sets.periodic(np.random.default_rng(101)), HELPS, set()),
-        (sets.unrelated(np.random.default_rng(102)), NO_BENEFIT, None),
+        (sets.unrelated(np.random.default_rng(102), length=(1.0, 1.0)), NO_BENEFIT, None),
         (sets.machines(np.random.default_rng(103), odd=(sets.falling, sets.jumping)), HELPS, {"13", "14"}),
     ],
 )
@@ -226,6 +227,19 @@ def test_four_kinds_of_tasks_get_their_verdicts(tasks, verdict, odd):
         assert {one.task for one in found.unlike} == odd
     if verdict == HELPS:
         assert 0.8 < np.mean([one.coverage for one in found.effects.values()]) < 0.97
+
+
+@pytest.mark.slow
+def test_classes_are_judged_by_the_share_of_wrong_ones(tmp_path):
+    tasks = Ellipses(n=9, m=3).draw(1).train
+    found = pacoh.report(tasks, method="pacoh-nn-map", steps=500)
+    assert found.verdict == HELPS
+    assert found.effects["few"].reference == "vanilla-bnn"
+    assert found.effects["few"].coverage is None
+    assert "points beside" not in found.headline
+    found.write(tmp_path / "report.html")
+    assert "share of wrong classes" in (tmp_path / "report.html").read_text()
+    assert "predictive.labels" in found.snippet
 
 
 def test_too_few_tasks_are_refused():
