@@ -114,15 +114,31 @@ def test_an_odd_task_among_those_learned_from_hides_no_other():
         row[:] -= 0.8 if spoiled else 0  # a spoiled prior explains nothing, and so nothing looks odd under it
         row[list(odd)] = -0.4 if spoiled else -5.0
         row[part] = np.nan
-    assert set(unlike.stand_out(unlike.judged(gains), np.full(n, 15))) == set(odd)
+    assert set(unlike.stand_out(unlike.judged(unlike.Told.of(gains)), np.full(n, 15))) == set(odd)
 
 
 def test_alike_tasks_are_seldom_named_and_never_more_than_a_quarter():
     random = np.random.default_rng(0)
-    named = [len(unlike.stand_out(random.normal(0.2, 0.4, 15), np.full(15, 20))) for _ in range(300)]
-    assert np.mean(np.array(named) > 0) <= 0.1
+    sizes = np.full(15, 20)
+    told = [unlike.Told(random.normal(0.2, 0.4, 15), random.normal(0.5, 1.3, 15)) for _ in range(300)]
+    assert np.mean([len(unlike.stand_out(one, sizes)) > 0 for one in told]) <= 0.1
     gains = np.r_[np.full(10, 1.0) + 0.01 * random.normal(size=10), np.full(5, -9.0)]
-    assert len(unlike.stand_out(gains, np.full(15, 20))) == 0
+    assert len(unlike.stand_out(unlike.Told.of(gains), sizes)) == 0
+
+
+def test_a_task_far_from_the_prior_is_named_though_a_weak_one_explains_it_no_better():
+    random = np.random.default_rng(0)
+    told = unlike.Told(random.normal(1.2, 0.2, 15), random.normal(0, 1, 15))
+    told.surprise[6] = 12.0
+    assert unlike.stand_out(told, np.full(15, 20)) == [6]
+
+
+def test_distances_from_a_prior_are_normal_where_tasks_come_from_it():
+    random = np.random.default_rng(0)
+    for freedom in (4, 30):
+        scores = unlike.normal_score(random.chisquare(freedom, 20000), np.array(freedom))
+        np.testing.assert_allclose([scores.mean(), scores.std()], [0, 1], atol=0.03)
+        assert np.mean(scores > 2.33) == pytest.approx(0.01, abs=0.004)
 
 
 def test_many_folds_predict_as_each_model_does_alone():

@@ -53,12 +53,12 @@ def odd(names: Sequence[str], sizes: Sequence[int], columns: dict[str, list[np.n
     return sorted(worst, key=lambda one: -one.score)
 
 
-def threshold(tasks: int, criteria: int) -> float:
-    """The score that chance passes in one of a hundred sets of alike tasks, over all tasks and criteria.
+def threshold(tasks: int, criteria: int, share: float = 0.01) -> float:
+    """The score that chance passes in a share of sets of alike tasks, over all tasks and criteria.
 
     Student's t, with as many degrees of freedom as the median absolute deviation of so many tasks is worth.
     """
-    return max(3.5, float(t.isf(0.005 / (tasks * criteria), _EFFICIENCY * (tasks - 1))))
+    return max(3.5, float(t.isf(0.5 * share / (tasks * criteria), _EFFICIENCY * (tasks - 1))))
 
 
 def robust_scores(values: np.ndarray) -> np.ndarray:

@@ -67,17 +67,17 @@ def report(
     trainer = Trainer(tasks, choose(tasks, method, settings), seed, progress)
     screened = _screen(trainer, contexts, able) if len(tasks) >= unlike.LEAST else _Screened([], [])
     groups = folds.groups(able, seed)
-    odd, (models, gains) = screened.odd, _leave_out(trainer, contexts, groups, screened.odd)
+    odd, (models, told) = screened.odd, _leave_out(trainer, contexts, groups, screened.odd)
     if screened.parts:
-        more = [task for task in unlike.stand_out(gains, unlike.heard(tasks)) if task not in odd]
+        more = [task for task in unlike.stand_out(told, unlike.heard(tasks)) if task not in odd]
         if more and len(odd) + len(more) <= len(tasks) // 4:
             odd = [*odd, *more]
-            models, gains = _leave_out(trainer, contexts, groups, odd)
+            models, told = _leave_out(trainer, contexts, groups, odd)
     comparison = compare(models, _plain(trainer, contexts, groups, odd), groups, able, contexts)
     parts = [*_few(trainer, contexts, able, odd), *screened.parts]
     curve = [(len(part.learned_from[0]), part.ratio(comparison, odd)) for part in parts]
     curve.append((models[0].card["tasks"], comparison.ratio(FEW_POINTS)))
-    named = [one for part in screened.parts for one in unlike.named(tasks, odd, gains, part.error, part.learned_from)]
+    named = [one for part in screened.parts for one in unlike.named(tasks, odd, told, part.error, part.learned_from)]
     one_input = tasks.classes is None and tasks.x[0].shape[1] == 1
     return Report(
         tasks=tasks,
@@ -124,14 +124,13 @@ def _few(trainer: Trainer, contexts: Contexts, able: np.ndarray, odd: Sequence[i
 
 def _leave_out(
     trainer: Trainer, contexts: Contexts, groups: Sequence[np.ndarray], odd: Sequence[int]
-) -> tuple[list[Model], np.ndarray]:
-    """A model for each group, learned from all other tasks that are not odd, and what it gains on the group's tasks."""
+) -> tuple[list[Model], unlike.Told]:
+    """A model for each group, learned from all other tasks that are not odd, and what it says of the group's tasks."""
     models = _left_out(trainer, groups, odd, "leaving tasks out")
     others = [np.setdiff1d(np.arange(len(trainer.tasks)), group) for group in groups]
-    gains = _gains(models, others, contexts, np.unique(np.concatenate(groups)))
-    return models, np.array(
-        [column[np.isfinite(column)][0] if np.isfinite(column).any() else np.nan for column in gains.T]
-    )
+    told = _told(models, others, contexts, np.unique(np.concatenate(groups)))
+    first = np.isfinite(told.gain).argmax(0), np.arange(len(trainer.tasks))
+    return models, unlike.Told(*(values[first] for values in told))
 
 
 def _plain(
@@ -150,16 +149,14 @@ def _left_out(trainer: Trainer, groups: Sequence[np.ndarray], odd: Sequence[int]
     return trainer.fit([np.setdiff1d(family, group) for group in groups], stage)
 
 
-def _gains(models: Sequence[Model], seen: Sequence[np.ndarray], contexts: Contexts, able: np.ndarray) -> np.ndarray:
-    """What each model gains a point of each task over knowing nothing; NaN for those in `seen`."""
+def _told(models: Sequence[Model], seen: Sequence[np.ndarray], contexts: Contexts, able: np.ndarray) -> unlike.Told:
+    """What each model says of each task; NaN for those in `seen`."""
     tasks = contexts.tasks
-    gains = unlike.evidences(models, contexts)
-    if gains is None:
+    told = unlike.evidences(models, contexts)
+    if told is None:
         pair = (_judged(each, seen, contexts, able, HALF) for each in (models, weak(models, tasks)))
-        return unlike.predicted(*pair)
-    for row, known in zip(gains, seen, strict=True):
-        row[known] = np.nan
-    return gains
+        return unlike.Told.of(unlike.predicted(*pair))
+    return told.only(np.array([~np.isin(np.arange(len(tasks)), known) for known in seen]))
 
 
 def _judged(
@@ -178,9 +175,9 @@ def _screen(trainer: Trainer, contexts: Contexts, able: np.ndarray) -> _Screened
     chosen = folds.divided(np.arange(len(tasks)), 3, unlike.THIRDS, trainer.seed)
     models = trainer.fit(chosen, f"learning from {len(chosen[0])} tasks")
     part = _Part(chosen, _judged(models, chosen, contexts, able, FEW_POINTS).error)
-    gains, figures = unlike.judged(_gains(models, chosen, contexts, able)), unlike.by_figures(tasks)
-    odd = unlike.stand_out(gains, unlike.heard(tasks))
-    odd += [i for i, name in enumerate(tasks.names) if name in figures and i not in odd and not gains[i] > 0]
+    told, figures = unlike.judged(_told(models, chosen, contexts, able)), unlike.by_figures(tasks)
+    odd = unlike.stand_out(told, unlike.heard(tasks))
+    odd += [i for i, name in enumerate(tasks.names) if name in figures and i not in odd and not told.gain[i] > 0]
     return _Screened(odd if len(odd) <= len(tasks) // 4 else [], [part])
 
 

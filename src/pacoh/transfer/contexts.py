@@ -36,8 +36,8 @@ class Contexts:
     @property
     def sizes(self) -> tuple[int, int]:
         """Padded numbers of context and query points: one shape serves all amounts."""
-        context = max(int(counts.max()) for counts in self.amounts.values())
-        return bucket(context), bucket(min(ASKED, max(self.tasks.sizes) - 1))
+        most = max(self.tasks.sizes) - 1
+        return bucket(min(MOST, most)), bucket(min(ASKED, most))
 
     def thinned(self, most: int) -> Tasks:
         """The tasks with so many points of each at most, drawn at random."""

@@ -6,12 +6,13 @@ most likely learned without an odd one, and these judge every task.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import numpy as np
+from scipy.stats import norm
 
 from pacoh.api import Model
 from pacoh.data import bucket, stack
@@ -51,30 +52,70 @@ def heard(tasks: Tasks) -> np.ndarray:
     return np.minimum(tasks.sizes, MOST)
 
 
-def evidences(models: Sequence[Model], contexts: Contexts) -> np.ndarray | None:
-    """ln(Z learned / Z weak) a point of each task under each model; None where a model has no closed evidence."""
+class Told(NamedTuple):
+    """What priors say of tasks that they were not learned from: arrays (priors, tasks) or (tasks,), NaN of others.
+
+    `gain` is ln(Z learned / Z weak) a point. `surprise` is how much farther from the prior a task lies than one drawn
+    from it would, as a standard normal score.
+    """
+
+    gain: np.ndarray
+    surprise: np.ndarray
+
+    @staticmethod
+    def of(gain: np.ndarray) -> "Told":
+        """Where there is no closed evidence, nothing surprises."""
+        return Told(gain, np.zeros_like(gain))
+
+    def only(self, asked: np.ndarray) -> "Told":
+        """The same where `asked`."""
+        return Told(*(np.where(asked, values, np.nan) for values in self))
+
+
+def evidences(models: Sequence[Model], contexts: Contexts) -> Told | None:
+    """What each model says of each task; None where a model has no closed evidence."""
     if not all(isinstance(model.meta, Guarded) for model in models):
         return None
     tasks = contexts.thinned(MOST)
     size = bucket(max(tasks.sizes))
     stacks = lanes([stack([model.units(x, y) for x, y in tasks.pairs()], size) for model in models])
-    return np.asarray(_evidences(lanes([model.meta for model in models]), stacks)) / np.array(tasks.sizes)
+    ratios, distances = map(np.asarray, _evidences(lanes([model.meta for model in models]), stacks))
+    sizes = np.array(tasks.sizes)
+    return Told(ratios / sizes, normal_score(distances, sizes))
+
+
+def normal_score(squares: np.ndarray, freedom: np.ndarray) -> np.ndarray:
+    """A chi-squared value as a standard normal one, by the cube root of Wilson and Hilferty (1931)."""
+    spread = 2 / (9 * freedom)
+    return (np.cbrt(squares / freedom) - 1 + spread) / np.sqrt(spread)
 
 
 @eqx.filter_jit
-def _evidences(metas: Any, stacks: Any) -> jax.Array:
+def _evidences(metas: Any, stacks: Any) -> tuple[jax.Array, jax.Array]:
+    """ln(Z learned / Z weak), and the squared distance of a task from the learned GP: 2 ln(Z at its mean / Z)."""
+
     def mean(prior: Any, phis: Any, task: Any) -> jax.Array:
         values = log_evidences(prior, phis, task, jax.random.key(0))
         return jax.nn.logsumexp(values) - np.log(len(values))
 
-    def lane(given: Any) -> jax.Array:
+    def distance(prior: Any, phis: Any, task: Any) -> jax.Array:
+        def at_mean(phi: Any) -> jax.Array:
+            usual = replace(task, y=prior.mean(phi["mean"], task.x))
+            one = jax.tree.map(lambda leaf: leaf[None], phi)
+            return log_evidences(prior, one, usual, jax.random.key(0))[0]
+
+        squares = 2 * (jax.vmap(at_mean)(phis) - log_evidences(prior, phis, task, jax.random.key(0)))
+        return squares.min()
+
+    def lane(given: Any) -> tuple[jax.Array, jax.Array]:
         leaves, tasks = given
         one = eqx.combine(leaves, static)
 
-        def ratio(task: Any) -> jax.Array:
-            return mean(one.learned.prior, one.learned.phis, task) - mean(one.weak_prior, one.weak_phis, task)
+        def told(task: Any) -> tuple[jax.Array, jax.Array]:
+            learned = (one.learned.prior, one.learned.phis, task)
+            return mean(*learned) - mean(one.weak_prior, one.weak_phis, task), distance(*learned)
 
-        return jax.lax.map(ratio, tasks, batch_size=16)
+        return jax.lax.map(told, tasks, batch_size=16)
 
     dynamic, static = eqx.partition(metas, eqx.is_array)
     return jax.lax.map(lane, (dynamic, stacks))
@@ -88,9 +129,10 @@ def predicted(learned: Scores, weak: Scores) -> np.ndarray:
 
 
 def named(
-    tasks: Tasks, found: Sequence[int], gains: np.ndarray, error: np.ndarray, parts: Sequence[np.ndarray]
+    tasks: Tasks, found: Sequence[int], told: Told, error: np.ndarray, parts: Sequence[np.ndarray]
 ) -> list[Unlike]:
-    """The tasks found, with the reasons: gains a task under the prior of the others, errors (parts, tasks), figures."""
+    """The tasks found, with the reasons: what the prior of the others says, errors (parts, tasks), figures."""
+    gains, surprise = told
     figures, usual = by_figures(tasks), float(np.nanmedian(gains))
     said = []
     for place, harm in zip(found, harms(error, parts, found), strict=True):
@@ -102,41 +144,50 @@ def named(
                 f"its points are e^{-weight:.0f} times less probable under the prior of the others than under one that "
                 f"knows nothing ({gains[place]:.2g} a point; usually {usual:+.2g})",
             )
+        elif surprise[place] > norm.isf(LEVEL / len(gains)):
+            reasons.insert(
+                0,
+                f"it lies farther from the prior of the others than tasks of their kind would: {surprise[place]:.1f} "
+                f"standard deviations (usually {np.nanmedian(surprise):.1f})",
+            )
         said.append(Unlike(name, "; ".join(reasons) or "it spoils the prior of the others", weight, harm))
     return said
 
 
-def judged(gains: np.ndarray) -> np.ndarray:
-    """A gain a task, from gains (parts, tasks) that are NaN where a part has the task: the median of its judges.
+def judged(told: Told) -> Told:
+    """What is said of a task, from what parts say that left it out: the median of its judges.
 
     A part is worth its median gain over the tasks that it leaves out. Judges are the parts that are worth more than the
     middle between the best and the usual one; where none of them leaves the task out, the best of those that do.
     """
-    worth = np.array([np.median(row[np.isfinite(row)]) for row in gains])
+    worth = np.array([np.median(row[np.isfinite(row)]) for row in told.gain])
     enough = (worth.max() + np.median(worth)) / 2
-    found = np.full(gains.shape[1], np.nan)
-    for task, column in enumerate(gains.T):
+    found = np.full((2, told.gain.shape[1]), np.nan)
+    for task, column in enumerate(told.gain.T):
         able = np.flatnonzero(np.isfinite(column))
         judges = able[worth[able] >= enough]
         best = judges if len(judges) else able[np.argsort(-worth[able])][:1]
-        found[task] = np.median(column[best]) if len(best) else np.nan
-    return found
+        found[:, task] = [np.median(values[best, task]) for values in told] if len(best) else np.nan
+    return Told(*found)
 
 
-def stand_out(gains: np.ndarray, sizes: np.ndarray) -> list[int]:
+def stand_out(told: Told, sizes: np.ndarray) -> list[int]:
     """Tasks whose points speak against the prior of the others, and more so than is usual; worst first.
 
-    `gains` are logs of Bayes factors a point. The prior being right, chance makes a factor of n / LEVEL against it in
-    at most a share LEVEL of sets of n tasks (Markov); as it never is, the gain must be far below the others', too, by
-    the robust score that `pacoh describe` asks of figures.
-    Where more than a quarter is so, or where the prior usually gains nothing, there is no rest to be unlike of.
+    Either by a Bayes factor: the prior being right, chance makes one of n / LEVEL against it in at most a share LEVEL
+    of sets of n tasks (Markov). Or by the distance from the prior, which chance makes so large in as few sets. As no
+    prior is quite right, it must also be far from the others' by a robust score; that of distances has 1 as its least
+    scale. Where more than a quarter is so, or where the prior usually gains nothing, there is no rest to be unlike of.
     """
+    n, gains, surprise = len(sizes), *told
     if not np.nanmedian(gains) > 0:
         return []
-    against = -gains * sizes > np.log(len(gains) / LEVEL)
-    far = robust_scores(gains) > threshold(len(gains), 1)
-    found = np.flatnonzero(against & far & (gains < np.nanmedian(gains)))
-    return found[np.argsort(gains[found])].tolist() if len(found) <= len(gains) // 4 else []
+    against = (-gains * sizes > np.log(n / LEVEL)) & (robust_scores(gains) > threshold(n, 1))
+    beyond = surprise - np.nanmedian(surprise)
+    apart = beyond / np.maximum(1.0, 1.4826 * np.nanmedian(np.abs(beyond)))
+    away = (surprise > norm.isf(LEVEL / n)) & (apart > threshold(n, 1, 0.05))
+    found = np.flatnonzero((against & (gains < np.nanmedian(gains))) | away)
+    return found[np.argsort(gains[found])].tolist() if len(found) <= n // 4 else []
 
 
 def by_figures(tasks: Tasks) -> dict[str, str]:
