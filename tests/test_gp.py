@@ -24,6 +24,7 @@ from pacoh.priors import (
     Network,
     Product,
     Sum,
+    SumMean,
     Warped,
     Waves,
     paper_gp,
@@ -125,6 +126,13 @@ def test_waves_are_the_covariance_of_sinusoids_of_random_phase_and_amplitude():
     waves = radius[:, None] * np.cos(omega * x + 2 * np.pi * random.uniform(size=(400000, 1, 2)))
     f = waves.sum(-1)
     np.testing.assert_allclose(kernel.gram(params, jnp.asarray(x), jnp.asarray(x)), f.T @ f / len(f), atol=2e-3)
+
+
+def test_means_add_up():
+    x = jnp.asarray(data(4)[0])
+    line, net = LinearMean(), Network(NET)
+    params = draw_start(SumMean((line, net)).specs(2), KEY)
+    np.testing.assert_array_equal(SumMean((line, net))(params, x), line(params[0], x) + net(params[1], x))
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -7,7 +7,7 @@ from pacoh.priors.hyper import Flat, Gaussian, GroupGaussian
 from pacoh.priors.kernels import SE, Linear, Matern, Product, Sum, Warped, Waves
 from pacoh.priors.last_layer import LastLayerBNN
 from pacoh.priors.likelihoods import Categorical, GaussianNoise
-from pacoh.priors.means import Constant, LinearMean, Network
+from pacoh.priors.means import Constant, LinearMean, Network, SumMean
 from pacoh.priors.nets import MLP
 from pacoh.priors.weights import DiagonalGaussian
 
@@ -34,6 +34,7 @@ __all__ = [
     "Param",
     "Product",
     "Sum",
+    "SumMean",
     "Warped",
     "Waves",
     "paper_gp",

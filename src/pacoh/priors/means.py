@@ -60,3 +60,18 @@ class Network(AbstractMean):
     def __call__(self, params: Params, x: Float[Array, "m d"]) -> Float[Array, " m"]:
         """The output at each row."""
         return self.net(params, x)[:, 0]
+
+
+class SumMean(AbstractMean):
+    """m_1(x) + m_2(x) + ..."""
+
+    parts: tuple[AbstractMean, ...]
+
+    def specs(self, d: int) -> Any:
+        """The parts' parameters."""
+        return [part.specs(d) for part in self.parts]
+
+    def __call__(self, params: Params, x: Float[Array, "m d"]) -> Float[Array, " m"]:
+        """The sum at each row."""
+        values = [part(p, x) for part, p in zip(self.parts, params, strict=True)]
+        return sum(values[1:], values[0])

@@ -11,7 +11,7 @@ from pacoh.learners.vanilla import Vanilla
 from pacoh.priors.gp import GPPrior, paper_gp
 from pacoh.priors.hyper import NoHyperPrior
 from pacoh.priors.kernels import SE, AbstractKernel, Linear, Matern, Product, Sum, Warped, Waves
-from pacoh.priors.means import AbstractMean, Constant, LinearMean, Network
+from pacoh.priors.means import AbstractMean, Constant, LinearMean, Network, SumMean
 from pacoh.priors.nets import MLP
 from pacoh.recipes.base import Shape, choose, group_prior, task_batch
 
@@ -24,6 +24,8 @@ tasks). Weights are measured by fan-in and the rest in standardised units, so n,
 
 
 def _mean(name: str, net: MLP) -> AbstractMean:
+    if "+" in name:
+        return SumMean(tuple(_mean(part, net) for part in name.split("+")))
     return choose("mean", name, {"network": Network(net), "constant": Constant(), "linear": LinearMean()})
 
 
@@ -54,7 +56,7 @@ def gp_prior(
     reach: float = 1.0,
     noise: float = 0.2,
 ) -> GPPrior:
-    """A GP prior from names: `network`, `constant` or `linear` mean; kernels combine with + and *.
+    """A GP prior from names: `network`, `constant` or `linear` means combine with +, kernels with + and *.
 
     `noise` is the sd about which the learned noise is sought, in learner units.
     """

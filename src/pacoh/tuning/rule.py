@@ -9,7 +9,7 @@ ALONE_POINTS = 1000
 NETWORK_TASKS, NETWORK_POINTS = 10, 400
 """Tasks, and points in all, from which a prior over network weights is compared with one over functions."""
 
-WAVES = {"kernel": "se+linear+waves"}
+WAVES = {"mean": "linear+network", "kernel": "se+linear+waves"}
 """Settings of PACOH-GP that find what all tasks repeat along an input, whatever its phase in each."""
 WAVE_INPUTS = 4
 """Inputs up to which they are tried: waves run along each."""
