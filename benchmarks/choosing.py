@@ -30,8 +30,8 @@ def write(folder: Path, pairs: list[tuple[np.ndarray, np.ndarray]]) -> Path:
     return folder
 
 
-def pacoh(cache: Path | None, *arguments: str | Path) -> dict:
-    environment = os.environ if cache is None else os.environ | {"XDG_CACHE_HOME": str(cache)}
+def pacoh(cache: Path, *arguments: str | Path) -> dict:
+    environment = os.environ | {"XDG_CACHE_HOME": str(cache)}
     command = [sys.executable, "-m", "pacoh", *map(str, arguments), "--json"]
     return json.loads(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)
 

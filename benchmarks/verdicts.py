@@ -3,8 +3,8 @@
     PYTHONPATH=src python benchmarks/verdicts.py verdicts.jsonl --seeds 1000 1010
     PYTHONPATH=src python benchmarks/verdicts.py verdicts.jsonl --read
 
-Each set is a folder of CSVs, and each report one command with default settings, in a process of its own; programs once
-compiled are shared. A line a set and seed; those that the file has are not run again. `--sets` names some of them.
+Each set is a folder of CSVs, and each report one command with default settings, one after the other in one process. A
+line a set and seed; those that the file has are not run again. `--sets` names some of them.
 """
 
 import argparse
@@ -16,8 +16,10 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from choosing import pacoh, write
+from choosing import write
+from typer.testing import CliRunner
 
+from pacoh.cli import app
 from pacoh.testing import sets
 from pacoh.transfer import HELPS, NO_BENEFIT
 
@@ -92,7 +94,8 @@ def judge(name: str, seed: int) -> dict:
     with tempfile.TemporaryDirectory() as work:
         folder = write(Path(work) / "tasks", tasks)
         began = time.monotonic()
-        found = pacoh(None, "report", folder, "--out", Path(work) / "report.html")
+        command = ["report", str(folder), "--out", str(Path(work) / "report.html"), "--json"]
+        found = json.loads(CliRunner().invoke(app, command, catch_exceptions=False).stdout)
         seconds = time.monotonic() - began
     named, others = {one["task"] for one in found["unlike_the_rest"]}, {f"{len(tasks) - 1 - i:03d}" for i in range(odd)}
     effects = found["effects"].values()
@@ -149,7 +152,8 @@ def main() -> None:
             rows.append(judge(name, seed))
             with asked.out.open("a") as file:
                 file.write(json.dumps(rows[-1]) + "\n")
-            print({key: rows[-1][key] for key in ("set", "seed", "verdict", "odd_named", "false_alarms", "seconds")})
+            told = ("set", "seed", "verdict", "odd_named", "false_alarms", "coverage", "seconds")
+            print(*(rows[-1][key] for key in told), flush=True)
     print(table(rows))
 
 

@@ -44,7 +44,8 @@ def _key(seed: int) -> Key:
 
 
 @eqx.filter_jit
-def _predict_tasks(meta: AbstractMetaModel, contexts: Dataset, x: jax.Array, keys: Key) -> AbstractPredictive:
+def predict_stack(meta: AbstractMetaModel, contexts: Dataset, x: jax.Array, keys: Key) -> AbstractPredictive:
+    """A model's predictions for a stack of contexts, all in learner units."""
     return jax.vmap(lambda context, query, key: meta.adapt(context, key)(query))(contexts, x, keys)
 
 
@@ -165,7 +166,7 @@ class Model:
             some = slice(start, start + _TASKS_AT_ONCE)
             context = stack([self.units(x, np.asarray(y, self._kind)) for x, y in contexts[some]], context_size)
             asked = stack([(self.units.inputs(x), np.zeros(len(x))) for x in queries[some]], query_size)
-            parts.append(_predict_tasks(self.meta, context, asked.x, keys[some]).numpy())
+            parts.append(predict_stack(self.meta, context, asked.x, keys[some]).numpy())
         whole = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
         predictive = whole.affine(self.units.y_loc, self.units.y_scale)
         return named(predictive, None if self.codec.by_task else self.codec.classes)

@@ -1,10 +1,10 @@
 """What a learner is given of each task and what it is asked: random contexts of several sizes, the rest as queries."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from pacoh.data import bucket
 from pacoh.environments.base import Pair
 from pacoh.reading import Tasks
 
@@ -35,9 +35,9 @@ class Contexts:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Padded numbers of context and query points: one shape serves all amounts."""
-        most = max(self.tasks.sizes) - 1
-        return bucket(min(MOST, most)), bucket(min(ASKED, most))
+        """Padded numbers of context and query points: one shape serves all amounts, and few serve all data."""
+        most = 2 ** math.ceil(math.log2(max(self.tasks.sizes)))
+        return min(MOST, most), min(ASKED, most)
 
     def thinned(self, most: int) -> Tasks:
         """The tasks with so many points of each at most, drawn at random."""

@@ -1,22 +1,20 @@
-"""Models of many folds on the tasks each of them left out: predictions in one compiled call, scores by task."""
+"""Models of many folds on the tasks each of them left out: predictions by one program, scores by task."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 
 from pacoh import metrics
-from pacoh.api import Model
+from pacoh.api import Model, predict_stack
 from pacoh.categorical import CategoricalMixture
-from pacoh.data import Dataset, stack
-from pacoh.learners.base import lanes
+from pacoh.data import stack
 from pacoh.predictive import AbstractDistribution, AbstractPredictive
 from pacoh.transfer.contexts import Contexts
-from pacoh.types import Key
 
+_AT_ONCE = 4  # rows: the contexts of a task
 LEVEL = 0.9
 """The level of the intervals whose coverage is told."""
 
@@ -82,23 +80,20 @@ def _sure(predictive: AbstractPredictive, y: np.ndarray, mask: np.ndarray, repea
 
 
 def predict(models: Sequence[Model], rows: Sequence[Sequence[Any]], sizes: tuple[int, int]) -> list[AbstractPredictive]:
-    """Each model's predictions for its rows of (context, query), in original units: one program for all of them."""
-    pairs = list(zip(models, rows, strict=True))
-    context = lanes([stack([model.units(*given) for given, _ in row], sizes[0]) for model, row in pairs])
-    query = lanes([stack([model.units(*asked) for _, asked in row], sizes[1]) for model, row in pairs])
-    keys = jax.random.split(jax.random.key(0), (len(rows), len(rows[0])))
-    said = _predict(lanes([model.meta for model in models]), context, query.x, keys).numpy()
-    each = [jax.tree.map(lambda leaf, i=i: leaf[i], said) for i in range(len(models))]
-    return [one.affine(model.units.y_loc, model.units.y_scale) for one, model in zip(each, models, strict=True)]
+    """Each model's predictions for its rows of (context, query), as many for each, in original units.
 
-
-@eqx.filter_jit
-def _predict(metas: Any, contexts: Dataset, x: jax.Array, keys: Key) -> AbstractPredictive:
-    dynamic, static = eqx.partition(metas, eqx.is_array)
-
-    def lane(given: Any) -> AbstractPredictive:
-        leaves, context, query, key = given
-        meta = eqx.combine(leaves, static)
-        return jax.vmap(lambda c, q, k: meta.adapt(c, k)(q))(context, query, key)
-
-    return jax.lax.map(lane, (dynamic, contexts, x, keys))
+    Some rows at a time, so that one program serves any number of models and rows.
+    """
+    count = len(rows[0])
+    keys = jax.random.split(jax.random.key(0), count)
+    said = []
+    for model, row in zip(models, rows, strict=True):
+        parts = []
+        for start in range(0, count, _AT_ONCE):
+            places = [min(place, count - 1) for place in range(start, start + _AT_ONCE)]
+            context = stack([model.units(*row[place][0]) for place in places], sizes[0])
+            query = stack([model.units(*row[place][1]) for place in places], sizes[1])
+            parts.append(predict_stack(model.meta, context, query.x, keys[np.array(places)]).numpy())
+        whole = jax.tree.map(lambda *leaves: np.concatenate(leaves)[:count], *parts)
+        said.append(whole.affine(model.units.y_loc, model.units.y_scale))
+    return said
