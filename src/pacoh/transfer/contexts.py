@@ -13,6 +13,8 @@ MOST = 64
 """Context points at most: with more, a task hardly needs the others."""
 ASKED = 128
 """Query points at most."""
+SMALL = 8
+"""Context points up to which contexts are padded to so many, and no further."""
 FEW_POINTS, HALF = "few", "half"
 
 
@@ -33,11 +35,11 @@ class Contexts:
         """The sizes of the learning curve."""
         return [int(name) for name in self.amounts if name not in (FEW_POINTS, HALF)]
 
-    @property
-    def sizes(self) -> tuple[int, int]:
-        """Padded numbers of context and query points: one shape serves all amounts, and few serve all data."""
-        most = 2 ** math.ceil(math.log2(max(self.tasks.sizes)))
-        return min(MOST, most), min(ASKED, most)
+    def sizes(self, amount: str) -> tuple[int, int]:
+        """Padded numbers of context and query points: two shapes serve all amounts, and few serve all data."""
+        small = int(self.amounts[amount].max()) <= SMALL
+        most = SMALL if small else max(int(counts.max()) for counts in self.amounts.values())
+        return _power_of_two(most), min(ASKED, _power_of_two(max(self.tasks.sizes)))
 
     def thinned(self, most: int) -> Tasks:
         """The tasks with so many points of each at most, drawn at random."""
@@ -49,6 +51,10 @@ class Contexts:
         x, y = self.tasks.x[task], self.tasks.y[task]
         rows = [(order[:count], order[count : count + ASKED]) for order in self.orders[task]]
         return [((x[given], y[given]), (x[asked], y[asked])) for given, asked in rows]
+
+
+def _power_of_two(size: int) -> int:
+    return 2 ** math.ceil(math.log2(size))
 
 
 def draw(tasks: Tasks, repeats: int, seed: int) -> Contexts:
@@ -63,9 +69,9 @@ def draw(tasks: Tasks, repeats: int, seed: int) -> Contexts:
     least = np.array([len(np.unique(y)) if by_task else 1 for y in tasks.y])  # labels of its own: name each once
     half = np.minimum(np.maximum(sizes // 2, least), MOST)
     amounts = {FEW_POINTS: np.minimum(np.maximum(FEW, least), half), HALF: half}
-    for size in (1, 2, 3, 5, 8, 13, 21, 34, 55):
+    for size in (1, 2, 3, 5, 8, 13, 21):
         fits = (sizes >= size + 2) & (size >= least)
-        if size <= MOST and fits.mean() >= 0.5:
+        if fits.mean() >= 0.5:
             amounts[str(size)] = np.where(fits, size, 0)
     return Contexts(tasks, orders, {name: np.where(sizes > counts, counts, 0) for name, counts in amounts.items()})
 

@@ -42,7 +42,7 @@ def illustrate(
         LEARNED: [models[i] for i in largest],
         alone: [replace(models[i], meta=meta) for i in largest],
     }
-    said = {name: predict(each, rows, (contexts.sizes[0], _GRID)) for name, each in learners.items()}
+    said = {name: predict(each, rows, (contexts.sizes(FEW_POINTS)[0], _GRID)) for name, each in learners.items()}
     return tuple(
         Drawn(
             tasks.names[groups[i][0]], *splits[k], grids[k][:, 0], {name: _band(each[k]) for name, each in said.items()}

@@ -51,7 +51,7 @@ class Scores:
 
 def score(models: Sequence[Model], judged: Sequence[np.ndarray], contexts: Contexts, amount: str) -> Scores:
     """Scores of each model on its tasks `judged` (as many for each), with a context of the given amount."""
-    sizes, repeats = contexts.sizes, len(contexts.orders[0])
+    sizes, repeats = contexts.sizes(amount), len(contexts.orders[0])
     rows = [[pair for task in tasks for pair in contexts.split(int(task), amount)] for tasks in judged]
     said = predict(models, rows, sizes)
     error, density, sure = [], [], []
