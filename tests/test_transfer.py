@@ -55,6 +55,13 @@ def test_a_gain_over_every_reference_helps_and_one_reference_that_keeps_up_forbi
     assert judge(pairs(1.0, error=-0.3), False).verdict == HARMS
 
 
+@pytest.mark.parametrize(("error", "verdict"), [(0.2, NO_BENEFIT), (0.8, HELPS)])
+def test_what_a_plain_gp_can_know_helps_only_where_it_saves_much(error, verdict):
+    random = np.random.default_rng(0)
+    plain = Paired("plain-gp", False, random.normal(0, 0.1, 15), random.normal(0, 0.1, 15), plain=True)
+    assert judge([*pairs(1.0, error=error), plain], False).verdict == verdict
+
+
 def test_where_nothing_is_gained_the_verdict_is_seldom_wrong():
     said = [judge(pairs(0.05, error=0.0, seed=seed), False).verdict for seed in range(200)]
     assert said.count(HELPS) <= 10

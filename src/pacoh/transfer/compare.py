@@ -88,7 +88,7 @@ class Comparison:
         error = -np.mean([self.changes(amount, reference, classes) for amount in (FEW_POINTS, HALF)], 0)
         density = [self.gain(amount, reference) for amount in (FEW_POINTS, HALF)]
         known = [one for one in density if one is not None]
-        return Paired(reference, reference in ALONE, error, np.mean(known, 0) if known else None)
+        return Paired(reference, reference in ALONE, error, np.mean(known, 0) if known else None, reference == PLAIN_GP)
 
 
 def weak(models: Sequence[Model], tasks: Tasks) -> list[Model]:

@@ -221,6 +221,7 @@ class Report:
             "effects": {amount: asdict(one) for amount, one in self.effects.items()},
             "p_of_a_gain": self.judgement.gain,
             "p_of_a_gain_in_error": self.judgement.gain_in_error,
+            "p_of_a_large_gain_in_error": self.judgement.large,
             "p_of_a_loss": self.judgement.loss,
             "unlike_the_rest": [asdict(one) for one in self.unlike],
             "error_by_context": {size: self._errors(str(size)) for size in self.contexts.curve},

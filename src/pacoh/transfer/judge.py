@@ -16,6 +16,8 @@ MARGIN = 0.05
 """The least gain that counts: 5 % of the error, or as much log-likelihood a point (0.05) as that is worth to a Gaussian
 prediction; of classes 2 points of accuracy."""
 CLASS_MARGIN = 0.02
+LARGE = 1 / 3
+"""The share of the error whose gain over all but a plain GP is enough: smoothness alone seldom tells so much."""
 HELPS, NO_BENEFIT, HARMS = "helps", "no benefit", "do not transfer"
 
 
@@ -30,6 +32,7 @@ class Paired:
     alone: bool  # it learns from the task alone, so that it could be used instead
     error: np.ndarray
     log_likelihood: np.ndarray | None
+    plain: bool = False  # it learns smoothness from the other tasks
 
 
 @dataclass(frozen=True)
@@ -40,13 +43,15 @@ class Judgement:
     gain: dict[str, float]  # in log-likelihood; empty for methods that predict points
     gain_in_error: dict[str, float]
     loss: dict[str, float]
+    large: dict[str, float]  # of a large gain in error, over all but a plain GP; empty where there is none
 
 
 def judge(pairs: list[Paired], classes: bool) -> Judgement:
     """Helps, no benefit, or do not transfer.
 
     There are two ways to help, in log-likelihood and in error, so each is tested at half the level; by neither may the
-    usual task lose to learning alone.
+    usual task lose to learning alone. Where a plain GP keeps up, what the tasks share is little more than smoothness:
+    that helps if the gain in error over all other references is large.
     """
     margin = CLASS_MARGIN if classes else MARGIN
     alone = [one for one in pairs if one.alone]
@@ -57,10 +62,13 @@ def judge(pairs: list[Paired], classes: bool) -> Judgement:
     usual = [one.error for one in alone] + [densities[one.reference] for one in alone if one.reference in densities]
     level = LEVEL / 2 if gain else LEVEL
     gains = min(max(each.values()) for each in (gain, gain_in_error) if each)
+    plain = any(one.plain for one in pairs)
+    large = {one.reference: probability(one.error + np.log1p(-LARGE)) for one in pairs if plain and not one.plain}
     if max(loss.values()) < LEVEL:
-        return Judgement(HARMS, gain, gain_in_error, loss)
-    helps = gains < level and all(np.nanmedian(values) >= 0 for values in usual)
-    return Judgement(HELPS if helps else NO_BENEFIT, gain, gain_in_error, loss)
+        return Judgement(HARMS, gain, gain_in_error, loss, large)
+    enough = gains < level or (plain and max(large.values()) < level)
+    helps = enough and all(np.nanmedian(values) >= 0 for values in usual)
+    return Judgement(HELPS if helps else NO_BENEFIT, gain, gain_in_error, loss, large)
 
 
 def probability(differences: np.ndarray) -> float:

@@ -242,7 +242,7 @@ def _how(report: Report) -> Iterator[Block]:
     yield Heading(2, "How this was found")
     groups = "one by one" if len(report.comparison.able) <= 20 else "in ten groups"
     margin = f"{100 * CLASS_MARGIN:.0f} points" if report.classes else f"{100 * MARGIN:.0f} %"
-    gain, loss = report.judgement.gain, report.judgement.loss
+    gain, loss, large = report.judgement.gain, report.judgement.loss, _said(report.judgement.large)
     yield Items(
         [
             f"Tasks were left out {groups}; the prior was learned from the others, given some points of the left-out "
@@ -251,6 +251,11 @@ def _how(report: Report) -> Iterator[Block]:
             f"({MARGIN:g}, the worth of {100 * MARGIN:.0f} % of the error to a Gaussian) or in error ({margin}), by a "
             f"signed-rank test over tasks at level {LEVEL / 2:g} each. p = {_said(gain) or 'n/a'}; in error p = "
             f"{_said(report.judgement.gain_in_error)}.",
+            *(
+                ["A gain of a third of the error over all but the plain GP is enough: p = " + large + "."]
+                if large
+                else []
+            ),
             f"It harms where the error is larger by more than {margin} than that of every way to learn alone, by the "
             f"same test at level {LEVEL:g}: p = {_said(loss)}.",
             f"{report.seconds:.0f} seconds.",
