@@ -14,7 +14,7 @@ from pacoh.reading import Split, Tasks
 from pacoh.recipes.base import Shape
 from pacoh.tuning.choice import Choice, Make, Tune, at_once, finite
 from pacoh.tuning.folds import Fold, folds, left_out
-from pacoh.tuning.pace import CHUNK, LEAST_STEPS, Pace, TooSlow
+from pacoh.tuning.pace import FEWEST_STEPS, LEAST_STEPS, Pace, TooSlow, looks
 from pacoh.tuning.rule import PARTICLE_STEPS, PARTICLES, WAVE_INPUTS, WAVES, guarded, rule
 from pacoh.tuning.search import Effort, Report, search
 from pacoh.tuning.space import candidates, free, merged
@@ -126,7 +126,7 @@ def _attempts(make: Callable[[str], Make], shape: Shape, fold: Fold, seed: int, 
         def learner(**chosen: float) -> Any:
             return make(method)(within, **merged(settings, chosen))
 
-        effort = Effort(at_once(), seconds, None, training=Budget(chunk=CHUNK, progress=pace))
+        effort = Effort(at_once(), seconds, None, training=Budget(chunk=looks(fold.train.x.shape[-2]), progress=pace))
         report = search(learner, options, fold, seed, effort)
         log.tried += len(report.settings)
         if tune.progress is not None:
@@ -148,7 +148,7 @@ def _first(method: str, settings: dict[str, Any], attempt: Try, log: Log, lanes:
     steps, alone = pace.steps_in(_SHARE * log.left), pace.steps_in(log.left) * lanes // 2
     if "steps" in settings or (steps < LEAST_STEPS and alone >= pace.total):
         return settings
-    short = settings | {"steps": min(max(steps if steps >= LEAST_STEPS else alone, LEAST_STEPS), pace.total)}
+    short = settings | {"steps": min(steps if steps >= LEAST_STEPS else max(alone, FEWEST_STEPS), pace.total)}
     log.why.append(f"{method} is trained for {short['steps']} of {pace.total} steps, which take less time")
     if steps >= LEAST_STEPS:
         again = Pace(float("inf"))

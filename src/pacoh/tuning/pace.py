@@ -5,7 +5,14 @@ from dataclasses import dataclass, field
 
 CHUNK = 10
 """Steps between two looks at the clock."""
-LEAST_STEPS = 200
+LEAST_STEPS, FEWEST_STEPS = 200, 100
+"""Steps that are worth judging, and those that are taken even if time is up: with fewer hardly anything is learned."""
+_SMALL = 64  # points of a task up to which a step is short
+
+
+def looks(points: int) -> int:
+    """Steps between two looks at the clock: fewer of large tasks, whose steps are long."""
+    return max(2, min(CHUNK, CHUNK * _SMALL // points))
 
 
 class TooSlow(Exception):
