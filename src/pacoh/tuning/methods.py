@@ -14,7 +14,7 @@ from pacoh.reading import Split, Tasks
 from pacoh.recipes.base import Shape
 from pacoh.tuning.choice import Choice, Make, Tune, at_once, finite
 from pacoh.tuning.folds import Fold, folds, left_out
-from pacoh.tuning.pace import FEWEST_STEPS, LEAST_STEPS, Pace, TooSlow, looks
+from pacoh.tuning.pace import FEWEST_STEPS, GRACE, LEAST_STEPS, Pace, TooSlow, looks
 from pacoh.tuning.rule import PARTICLE_STEPS, PARTICLES, WAVE_INPUTS, WAVES, guarded, rule
 from pacoh.tuning.search import Effort, Report, search
 from pacoh.tuning.space import candidates, free, merged
@@ -145,7 +145,7 @@ def _first(method: str, settings: dict[str, Any], attempt: Try, log: Log, lanes:
         return settings
     except TooSlow:
         pass
-    steps, alone = pace.steps_in(_SHARE * log.left), pace.steps_in(log.left) * lanes // 2
+    steps, alone = pace.steps_in(_SHARE * log.left), pace.steps_in(log.left, GRACE) * lanes // 2
     if "steps" in settings or (steps < LEAST_STEPS and alone >= pace.total):
         return settings
     short = settings | {"steps": min(steps if steps >= LEAST_STEPS else max(alone, FEWEST_STEPS), pace.total)}

@@ -7,6 +7,8 @@ CHUNK = 10
 """Steps between two looks at the clock."""
 LEAST_STEPS, FEWEST_STEPS = 200, 100
 """Steps that are worth judging, and those that are taken even if time is up: with fewer hardly anything is learned."""
+GRACE = 5.0
+"""Seconds that the last fit may train even if time is up: it compiles for longer, and less would make that vain."""
 _SMALL = 64  # points of a task up to which a step is short
 
 
@@ -64,7 +66,7 @@ class Pace:
         """Seconds that training, judging and the last fit would take with so much slower steps."""
         return 2.0 + 4.2 * self._compiling + 1.5 * steps * self.training
 
-    def steps_in(self, seconds: float) -> int:
-        """Steps of all lanes that fit into a time with compiling, in whole chunks."""
-        left = seconds - self._compiling
+    def steps_in(self, seconds: float, least: float = 0.0) -> int:
+        """Steps of all lanes that fit into a time with compiling (or into `least` without), in whole chunks."""
+        left = max(seconds - self._compiling, least)
         return max(0, int(left / self.step) // CHUNK * CHUNK) if self.step else 0
