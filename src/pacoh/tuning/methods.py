@@ -19,7 +19,7 @@ from pacoh.tuning.rule import PARTICLE_STEPS, PARTICLES, WAVE_INPUTS, WAVES, gua
 from pacoh.tuning.search import Effort, Report, search
 from pacoh.tuning.space import candidates, free, merged
 
-SECONDS = 50.0
+SECONDS = 45.0
 """For all of a fit whose method is chosen: with the start of a process and the end of it less than a minute."""
 
 _TASKS, _CONTEXT, _QUERY = 20, 100, 200  # of a fold at most: judging must not take longer than training
