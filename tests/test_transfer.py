@@ -14,7 +14,6 @@ import pacoh
 from browser import fetches_nothing, look, needs_browser
 from pacoh import api
 from pacoh.cli import app
-from pacoh.environments import Ellipses
 from pacoh.errors import PacohError
 from pacoh.reading import read
 from pacoh.testing import sets
@@ -250,19 +249,6 @@ def test_four_kinds_of_tasks_get_their_verdicts(tasks, verdict, odd):
         assert {one.task for one in found.unlike} == odd
     if verdict == HELPS:
         assert 0.8 < np.mean([one.coverage for one in found.effects.values()]) < 0.97
-
-
-@pytest.mark.slow
-def test_classes_are_judged_by_the_share_of_wrong_ones(tmp_path):
-    tasks = Ellipses(n=9, m=3).draw(1).train
-    found = pacoh.report(tasks, method="pacoh-nn-map", steps=500)
-    assert found.verdict == HELPS
-    assert found.effects["few"].reference == "vanilla-bnn"
-    assert found.effects["few"].coverage is None
-    assert "points beside" not in found.headline
-    found.write(tmp_path / "report.html")
-    assert "share of wrong classes" in (tmp_path / "report.html").read_text()
-    assert "predictive.labels" in found.snippet
 
 
 def test_too_few_tasks_are_refused():
