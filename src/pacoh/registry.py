@@ -20,6 +20,7 @@ from pacoh.learners.base import AbstractMetaLearner
 from pacoh.learners.guard import Guard
 from pacoh.learners.maml import MAML, Reptile
 from pacoh.learners.mlap import McAllester, Seeger
+from pacoh.learners.moved import Moved
 from pacoh.learners.mr_maml import MRMAMLActivations, MRMAMLWeights
 from pacoh.learners.naive import ContextMean, LastValue, PooledRidge
 from pacoh.learners.naive_classes import MajorityClass, NearestPrototype
@@ -33,7 +34,7 @@ from pacoh.recipes.baselines import bmaml, maml, mlap, mr_maml, mtgp, neural_pro
 from pacoh.recipes.bnn import bnn_prior as bnn_prior
 from pacoh.recipes.bnn import pacoh_nn, vanilla_bnn
 from pacoh.recipes.gp import gp_prior as gp_prior
-from pacoh.recipes.gp import mll_gp, pacoh_gp, pacoh_gp_nuts, vanilla_gp
+from pacoh.recipes.gp import mll_gp, pacoh_gp, pacoh_gp_moved, pacoh_gp_nuts, vanilla_gp
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,9 @@ METHODS: dict[str, Method] = {
         by_variation(pacoh_gp, samples=10, predict=100), "PACOH with a GP prior, a variational Gaussian"
     ),
     "pacoh-gp-nuts": Method(pacoh_gp_nuts, "PACOH with a small GP prior (no networks), exact draws"),
+    "pacoh-gp-moved": Method(
+        pacoh_gp_moved, "PACOH with one landscape that tasks are moved on; its model holds the tasks", holds_data=True
+    ),
     "pacoh-nn-map": Method(by_map(pacoh_nn), "PACOH with a Bayesian-network prior, its mode", classes=True),
     "pacoh-nn-svgd": Method(
         by_stein(pacoh_nn, particles=4), "PACOH with Bayesian-network priors, Stein particles", classes=True
@@ -245,7 +249,7 @@ def learner(method: str, shape: Shape, *, guard: bool = False, **settings: Any) 
         raise PacohError(f"The settings of {method} do not fit: {error}.") from error
     if not guard:
         return made
-    if not isinstance(made, PACOH) or not isinstance(made.prior, GPPrior):
+    if not isinstance(made, Moved) and not (isinstance(made, PACOH) and isinstance(made.prior, GPPrior)):
         raise PacohError(f"The guard is for methods that learn a GP prior; {method} has none to guard.")
     return Guard(made)
 

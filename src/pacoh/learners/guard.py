@@ -13,12 +13,13 @@ from scipy.special import ndtri
 from pacoh.data import Dataset
 from pacoh.inference.base import Particles, Problem
 from pacoh.learners.base import AbstractMetaModel, AbstractTrainedLearner
+from pacoh.learners.moved import Moved, MovedModel
 from pacoh.learners.pacoh import PACOH, PACOHModel
 from pacoh.learners.vanilla import Rescaled, context_units, in_units
 from pacoh.predictive import GaussianMixture
 from pacoh.priors.base import AbstractPredictor, AbstractPrior, Ensemble
 from pacoh.priors.gp import GPPrior
-from pacoh.priors.kernels import SE, Linear, Sum
+from pacoh.priors.kernels import SE, Linear, Matern, Sum
 from pacoh.priors.means import Constant
 from pacoh.theory import BAYES
 from pacoh.types import Key, Params, Scalar
@@ -63,23 +64,31 @@ class Guarded(AbstractMetaModel):
 
     share(learned) : share(weak) = odds : 1 - odds, times the evidence of each on the context. The evidence is a mean
     over hyper-parameters, never a maximum, which would always speak for the more flexible one. Without points the
-    shares are the odds.
+    shares are the odds. With `own`, that model predicts where the weak one is believed.
     """
 
-    learned: PACOHModel
+    learned: PACOHModel | MovedModel
     weak_prior: AbstractPrior
     weak_phis: Params
     odds: float = eqx.field(static=True)
+    own: AbstractMetaModel | None = None
 
     def adapt(self, context: Dataset, key: Key) -> GuardedPredictor:
         """Both adapted, and their shares."""
         key_learned, key_weak = jax.random.split(key)
-        evidence_learned = log_evidences(self.learned.prior, self.learned.phis, context, key_learned)
+        learned, evidence_learned = self._learned(context, key_learned)
         weak, evidence_weak = _averaged(self.weak_prior, self.weak_phis, context, key_weak)
         shares = jnp.log(jnp.array([self.odds, 1 - self.odds])) + jnp.stack(
-            [_log_mean(evidence_learned), _log_mean(evidence_weak)]
+            [evidence_learned, _log_mean(evidence_weak)]
         )
-        return GuardedPredictor(self.learned.adapt(context, key_learned), weak, jax.nn.log_softmax(shares))
+        weak = weak if self.own is None else self.own.adapt(context, key_weak)
+        return GuardedPredictor(learned, weak, jax.nn.log_softmax(shares))
+
+    def _learned(self, context: Dataset, key: Key) -> tuple[AbstractPredictor, Scalar]:
+        if isinstance(self.learned, MovedModel):
+            return self.learned.weigh(context, key)
+        evidence = log_evidences(self.learned.prior, self.learned.phis, context, key)
+        return self.learned.adapt(context, key), _log_mean(evidence)
 
 
 def log_evidences(prior: AbstractPrior, phis: Params, context: Dataset, key: Key) -> Float[Array, " K"]:
@@ -124,6 +133,12 @@ def weak_phis(prior: AbstractPrior, d: int, count: int, sd: float) -> Params:
     return jax.tree.unflatten(treedef, leaves)
 
 
+def untaught(d: int) -> tuple[GPPrior, Params]:
+    """A GP for a task alone, on standardised inputs: a Matern kernel with one length-scale, averaged over scales."""
+    prior = GPPrior(Constant(), Matern(ard=False))
+    return prior, weak_phis(prior, d, 64, 1.5)
+
+
 class WeakModel(AbstractMetaModel):
     """The weak GP alone: settings weighed by the evidence of a context whose targets are in units of their own.
 
@@ -149,7 +164,7 @@ class Guard(AbstractTrainedLearner):
     many settings of the weak GP are averaged, and how far apart they lie.
     """
 
-    learner: PACOH
+    learner: PACOH | Moved
     odds: float = eqx.field(static=True, default=0.95)
     count: int = eqx.field(static=True, default=64)
     sd: float = eqx.field(static=True, default=1.5)
@@ -161,12 +176,14 @@ class Guard(AbstractTrainedLearner):
     def model(self, state: Any, tasks: Dataset, key: Key) -> Guarded:
         """The learner's model beside the weak GP."""
         weak = weak_gp()
-        phis = weak_phis(weak, tasks.x.shape[-1], self.count, self.sd)
-        return Guarded(self.learner.model(state, tasks, key), weak, phis, self.odds)
+        d = tasks.x.shape[-1]
+        own = WeakModel(*untaught(d)) if isinstance(self.learner, Moved) else None
+        phis = weak_phis(weak, d, self.count, self.sd)
+        return Guarded(self.learner.model(state, tasks, key), weak, phis, self.odds, own)
 
     def restart(self, model: Guarded) -> Particles:
         """The learner's."""
-        return self.learner.restart(model.learned)
+        return self.learner.restart(model.learned)  # type: ignore[arg-type]
 
     def check(self, tasks: Dataset) -> None:
         """The learner's."""

@@ -5,6 +5,7 @@ was learned from the meta-train tasks stays. It predicts from their points: its 
 inputs, and weights from which the targets can be computed back). Do not pass its file on where tasks are private.
 """
 
+import abc
 import math
 from collections.abc import Callable
 from typing import Any
@@ -26,11 +27,27 @@ from pacoh.priors.gaussian import cholesky, log_normal, noisy
 from pacoh.priors.kernels import SE, AbstractKernel
 from pacoh.types import Key, Params, Scalar
 
-_MOST = 3000  # points of all tasks together: their covariance is one matrix
+MOST = 3000  # points of all tasks together: their covariance is one matrix
 _NARROW = 0.05  # the least sd that rows of B are taken to have over tasks
 
 
-class Coregionalised(eqx.Module):
+class AbstractJoint(eqx.Module):
+    """A covariance over points of n tasks at once, with a level and a noise."""
+
+    @abc.abstractmethod
+    def specs(self, d: int, n: int) -> dict[str, Any]:
+        """The tree of Param of theta, a scalar "level" and "log_noise" among them."""
+
+    @abc.abstractmethod
+    def gram(self, theta: Params, rows: "Rows") -> Float[Array, "N N"]:
+        """The covariance over all points of all tasks."""
+
+    def noise_variance(self, theta: Params) -> Scalar:
+        """sigma^2."""
+        return jnp.exp(2 * theta["log_noise"])
+
+
+class Coregionalised(AbstractJoint):
     """The covariance over points of n tasks, a constant mean, and one noise: theta = {kernel, w, log_own, ...}."""
 
     kernel: AbstractKernel = SE()
@@ -55,10 +72,6 @@ class Coregionalised(eqx.Module):
         """B_ts k(x, z) over all points of all tasks."""
         return self.between(theta)[rows.task][:, rows.task] * self.kernel.gram(theta["kernel"], rows.x, rows.x)
 
-    def noise_variance(self, theta: Params) -> Scalar:
-        """sigma^2."""
-        return jnp.exp(2 * theta["log_noise"])
-
 
 class Rows(eqx.Module):
     """The points of all tasks in one list, each with the number of its task."""
@@ -75,9 +88,9 @@ class Rows(eqx.Module):
 
 
 class Evidence(AbstractLogDensity):
-    """ln N(y; level, B (x) K + sigma^2) + ln of the hyper-prior: all tasks in one."""
+    """ln N(y; level, K + sigma^2) + ln of the hyper-prior, K over the points of all tasks."""
 
-    prior: Coregionalised
+    prior: AbstractJoint
     hyper_prior: AbstractHyperPrior
     rows: Rows
     y: Float[Array, " N"]
@@ -217,7 +230,7 @@ class MTGPPredictor(AbstractPredictor):
 class TaskStart(eqx.Module):
     """Draws training starts for n tasks of d inputs."""
 
-    prior: Coregionalised
+    prior: AbstractJoint
     d: int = eqx.field(static=True)
     n: int = eqx.field(static=True)
 
@@ -263,8 +276,8 @@ class MTGP(AbstractTrainedLearner):
         if not jnp.issubdtype(tasks.y.dtype, jnp.floating):
             raise PacohError("A multi-task GP predicts numbers; for classes choose another method.")
         points = math.prod(tasks.mask.shape[-2:])
-        if points > _MOST:
+        if points > MOST:
             raise PacohError(
-                f"A multi-task GP holds all points in one covariance matrix: at most {_MOST}, padding included; got "
+                f"A multi-task GP holds all points in one covariance matrix: at most {MOST}, padding included; got "
                 f"{points}. Thin the tasks, or learn a prior instead (pacoh-gp-map)."
             )

@@ -14,14 +14,12 @@ from pacoh import persistence
 from pacoh.api import Model
 from pacoh.data import Dataset, Standardizer, padded
 from pacoh.errors import PacohError
+from pacoh.learners import guard
 from pacoh.learners.base import AbstractMetaModel
-from pacoh.learners.guard import WeakModel, weak_phis
+from pacoh.learners.guard import WeakModel
 from pacoh.optimize.acquisition import UCB, AbstractAcquisition
 from pacoh.optimize.search import Effort, Known, Rule, from_box, from_pool
 from pacoh.optimize.space import Pool, Space
-from pacoh.priors.gp import GPPrior
-from pacoh.priors.kernels import Matern
-from pacoh.priors.means import Constant
 
 _GOALS = {"maximize": True, "minimize": False}
 _LEAST = 16  # rows of the smallest padded context: 50 rounds meet three shapes
@@ -49,8 +47,7 @@ def rows_for(count: int) -> int:
 def untaught(width: int) -> Model:
     """The model where nothing was learned: a GP on the task alone, averaged over its scales, for rows in [0, 1]."""
     uniform = Standardizer(np.full(width, 0.5), np.full(width, 12**-0.5), np.zeros(()), np.ones(()))
-    prior = GPPrior(Constant(), Matern(ard=False))
-    return Model(WeakModel(prior, weak_phis(prior, width, 64, 1.5)), uniform, {})
+    return Model(WeakModel(*guard.untaught(width)), uniform, {})
 
 
 @eqx.filter_jit

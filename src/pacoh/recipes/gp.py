@@ -6,6 +6,7 @@ from typing import Any
 from pacoh.inference.base import AbstractInference, Adam
 from pacoh.inference.map import MAP
 from pacoh.inference.nuts import NUTS
+from pacoh.learners.moved import Moved, MovedCovariance, Search
 from pacoh.learners.pacoh import PACOH
 from pacoh.learners.vanilla import Vanilla
 from pacoh.priors.gp import GPPrior, paper_gp
@@ -131,3 +132,22 @@ def vanilla_gp(
     """A GP fitted to each task alone."""
     del shape
     return Vanilla(gp_prior(mean, kernel, **prior), group_prior(ALONE), MAP(Adam(rate, steps)))
+
+
+def pacoh_gp_moved(
+    shape: Shape,
+    *,
+    steps: int = 400,
+    rate: float = 0.03,
+    noise: float = 0.05,
+    draws: int = 256,
+    kept: int = 32,
+    adapt_steps: int = 20,
+    sds: Mapping[str, float] | None = None,
+) -> Moved:
+    """One landscape that tasks are moved on."""
+    del shape
+    engine = MAP(Adam(rate, steps))
+    return Moved(
+        group_prior(ALONE | {"move": 1.0}, sds), MovedCovariance(noise=noise), engine, Search(draws, kept, adapt_steps)
+    )

@@ -1,0 +1,308 @@
+"""Tasks that are one landscape, moved: f_i(x) = b_i g(x + s_i) + c_i + r_i(x), with Gaussian processes g and r_i.
+
+A task's shift s_i, scale b_i and level c_i say where it lies on what all tasks share; r_i is what it has for itself.
+Given the shifts and scales, y is Gaussian over the points of all tasks: the hyper-posterior of g is exact there, and
+shifts, scales, kernels and noise have maximal density. A mean function that is the same for all tasks, however well it
+is learned, averages over the shifts, and no stationary covariance about it knows that one shift explains every point.
+
+A new task is a draw of shifts and scales, weighed by what its points say. It predicts from the points of the
+meta-train tasks: its model HOLDS THEM. Do not pass its file on where tasks are private.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Float
+from scipy.special import ndtri
+
+from pacoh.data import Dataset
+from pacoh.errors import PacohError
+from pacoh.inference.base import Particles, Problem
+from pacoh.inference.map import MAP
+from pacoh.learners.base import AbstractMetaModel, AbstractTrainedLearner
+from pacoh.learners.multitask import MOST, AbstractJoint, Evidence, Rows, TaskStart
+from pacoh.predictive import GaussianMixture
+from pacoh.priors.base import AbstractHyperPrior, AbstractPredictor, Param, log_mean_exp
+from pacoh.priors.gaussian import cholesky, log_normal, noisy
+from pacoh.priors.kernels import SE, AbstractKernel, Matern
+from pacoh.types import Key, Params, Scalar
+
+_OWN = 0.2  # the sd of r at which training starts, in learner units
+_SHIFT, _STRETCH = 0.3, 0.4  # sds of shifts (in those of the inputs) and of log scales, before any task is seen
+_WORTH = 4.0  # how many tasks that belief is worth
+
+
+class MovedCovariance(AbstractJoint):
+    """The covariance over points of n tasks: b_i b_j k_g(x + s_i, z + s_j) + [i = j] (level^2 + k_r(x, z))."""
+
+    common: AbstractKernel = SE()
+    own: AbstractKernel = Matern()
+    noise: float = eqx.field(static=True, default=0.05)
+
+    def specs(self, d: int, n: int) -> dict[str, Any]:
+        """Tasks start where they are."""
+        return {
+            "common": self.common.specs(d),
+            "own": self.own.specs(d),
+            "shift": Param((n, d), "move", unit=_SHIFT),
+            "log_stretch": Param((n,), "move", unit=_STRETCH),
+            "level": Param((), "mean"),
+            "log_level": Param((), "scale", loc=math.log(0.5)),
+            "log_noise": Param((), "noise", loc=math.log(self.noise)),
+        }
+
+    def gram(self, theta: Params, rows: Rows) -> Float[Array, "N N"]:
+        """The covariance over all points of all tasks."""
+        x, stretch = self.placed(theta, rows)
+        shared = stretch[:, None] * stretch * self.common.gram(theta["common"], x, x)
+        return shared + (rows.task[:, None] == rows.task) * self.apart(theta, rows.x, rows.x)
+
+    def placed(self, theta: Params, rows: Rows) -> tuple[Float[Array, "N d"], Float[Array, " N"]]:
+        """Where the points lie on the landscape, and the scales of their tasks."""
+        return rows.x + theta["shift"][rows.task], jnp.exp(theta["log_stretch"][rows.task])
+
+    def apart(self, theta: Params, x: Float[Array, "a d"], z: Float[Array, "b d"]) -> Float[Array, "a b"]:
+        """What points of one task share beside the landscape: level^2 + k_r(x, z)."""
+        return jnp.exp(2 * theta["log_level"]) + _OWN**2 * self.own.gram(theta["own"], x, z)
+
+    def apart_diag(self, theta: Params, x: Float[Array, "a d"]) -> Float[Array, " a"]:
+        """The same of a point with itself."""
+        return jnp.exp(2 * theta["log_level"]) + _OWN**2 * self.own.diag(theta["own"], x)
+
+
+class Search(eqx.Module):
+    """How a new task's move is looked for: draws of the belief, of which `kept` are moved `steps` times."""
+
+    draws: int = eqx.field(static=True, default=256)
+    kept: int = eqx.field(static=True, default=32)
+    steps: int = eqx.field(static=True, default=20)
+
+
+class MovedModel(AbstractMetaModel):
+    """The landscape as the meta-train points give it, and how far tasks are moved: this model holds data.
+
+    A move is z = (shift, log scale) in units of its distribution over the tasks, N(loc, sd^2).
+    """
+
+    prior: MovedCovariance
+    theta: Params
+    placed: tuple[Float[Array, "N d"], Float[Array, " N"]]
+    inverse: Float[Array, "N N"]  # of the factor of the tasks' covariance
+    solved: Float[Array, " N"]
+    loc: Float[Array, " e"]
+    sd: Float[Array, " e"]
+    standard: Float[Array, "S e"]  # the draws of z
+    search: Search
+
+    def adapt(self, context: Dataset, key: Key) -> "MovedPredictor":
+        """The mixture over moves."""
+        return self.weigh(context, key)[0]
+
+    def weigh(self, context: Dataset, key: Key) -> tuple["MovedPredictor", Scalar]:
+        """The predictor of a context, and the log of its evidence.
+
+        Draws of z are weighed by the evidence of each, some of them kept and moved at random so that they stay draws of
+        the posterior (Metropolis); last, draws about these (a kernel estimate q of the posterior) are weighed by
+        p(z) Z(z) / q(z), whose mean is the evidence.
+        """
+        key_keep, key_steps, key_last = jax.random.split(key, 3)
+        log_z = jax.vmap(lambda z: self.log_evidence(z, context))
+        first = log_z(self.standard)
+        chosen = jax.random.categorical(key_keep, first, shape=(self.search.kept,))
+        start = self.standard[chosen]
+
+        def step(carry, key):
+            z, density = carry
+            key_size, key_way, key_take = jax.random.split(key, 3)
+            size = 0.5 * jnp.exp(-3.0 * jax.random.uniform(key_size, (len(z), 1)))
+            new = z + size * jax.random.normal(key_way, z.shape)
+            new_density = log_z(new) + log_standard(new)
+            taken = jnp.log(jax.random.uniform(key_take, (len(z),))) < new_density - density
+            return (jnp.where(taken[:, None], new, z), jnp.where(taken, new_density, density)), None
+
+        begin = (start, first[chosen] + log_standard(start))
+        (z, _), _ = jax.lax.scan(step, begin, jax.random.split(key_steps, self.search.steps))
+        drawn, log_q = about(z, key_last)
+        weights = log_z(drawn) + log_standard(drawn) - log_q
+        return MovedPredictor.of(self, drawn, weights, context), log_mean_exp(weights)
+
+    def move(self, z: Float[Array, " e"]) -> tuple[Float[Array, " d"], Scalar]:
+        """The shift and the scale."""
+        both = self.loc + self.sd * z
+        return both[:-1], jnp.exp(both[-1])
+
+    def landscape(self, x: Float[Array, "m d"]) -> tuple[Float[Array, " m"], Float[Array, "m N"]]:
+        """E g at places of the landscape, and rows h with cov(g(x), g(z)) = k_g(x, z) - h(x)'h(z)."""
+        places, stretch = self.placed
+        cross = self.prior.common.gram(self.theta["common"], x, places) * stretch
+        return cross @ self.solved, cross @ self.inverse.T
+
+    def at(
+        self, z: Float[Array, " e"], x: Float[Array, "m d"]
+    ) -> tuple[Float[Array, " m"], Float[Array, "m N"], Array]:
+        """Under a move: the mean of f, rows b h, and the places on the landscape."""
+        shift, stretch = self.move(z)
+        mean, half = self.landscape(x + shift)
+        return self.theta["level"] + stretch * mean, stretch * half, x + shift
+
+    def covariance(self, z: Array, one: tuple[Array, ...], other: tuple[Array, ...]) -> Float[Array, "a b"]:
+        """cov of f under a move, given the tasks; each side is (x, rows, places)."""
+        (x, half, place), (w, other_half, other_place) = one, other
+        common = self.move(z)[1] ** 2 * self.prior.common.gram(self.theta["common"], place, other_place)
+        return common - half @ other_half.T + self.prior.apart(self.theta, x, w)
+
+    def log_evidence(self, z: Float[Array, " e"], context: Dataset) -> Scalar:
+        """ln p(context | z, the tasks)."""
+        mean, half, place = self.at(z, context.x)
+        side = (context.x, half, place)
+        covariance = noisy(self.covariance(z, side, side), context.mask, self.prior.noise_variance(self.theta))
+        constant = 0.5 * math.log(2 * math.pi) * context.mask.sum()
+        return log_normal(jnp.where(context.mask, context.y - mean, 0.0), covariance) - constant
+
+
+def log_standard(z: Float[Array, "*n e"]) -> Float[Array, "*n"]:
+    """ln N(z; 0, I)."""
+    return -0.5 * (z**2).sum(-1) - 0.5 * z.shape[-1] * math.log(2 * math.pi)
+
+
+def about(z: Float[Array, "J e"], key: Key) -> tuple[Float[Array, "J e"], Float[Array, " J"]]:
+    """One draw about each of J draws, and its log-density under the kernel estimate (1/J) sum_j N(z_j, h^2 sd^2).
+
+    h = J^(-1/(e + 4)), a Gaussian's best (Scott).
+    """
+    count, width = z.shape
+    sd = jnp.maximum(z.std(0), 1e-3) * count ** (-1.0 / (width + 4))
+    drawn = z + sd * jax.random.normal(key, z.shape)
+    terms = log_standard((drawn[:, None] - z[None]) / sd) - jnp.log(sd).sum()
+    return drawn, jax.nn.logsumexp(terms, 1) - math.log(count)
+
+
+class MovedPredictor(AbstractPredictor):
+    """A new task given the meta-train tasks and its context: a mixture over its moves."""
+
+    model: MovedModel
+    moves: Float[Array, "J e"]
+    log_weights: Float[Array, " J"]
+    context: Dataset
+    given: tuple[Array, Array, Array, Array]  # of each move: rows and places of the context, factor, solved
+
+    @staticmethod
+    def of(model: MovedModel, moves: Array, log_weights: Array, context: Dataset) -> "MovedPredictor":
+        """Conditions on the context, under each move."""
+
+        def condition(z):
+            mean, half, place = model.at(z, context.x)
+            side = (context.x, half, place)
+            noise = model.prior.noise_variance(model.theta)
+            factor = cholesky(noisy(model.covariance(z, side, side), context.mask, noise))
+            residual = jnp.where(context.mask, context.y - mean, 0.0)
+            white = solve_triangular(factor, residual, lower=True)
+            return half, place, factor, solve_triangular(factor.T, white, lower=False)
+
+        return MovedPredictor(model, moves, log_weights, context, jax.vmap(condition)(moves))
+
+    def __call__(self, x: Float[Array, "q d"]) -> GaussianMixture:
+        """Of y."""
+        latent = self.latent(x)
+        scale = jnp.sqrt(latent.scale**2 + self.model.prior.noise_variance(self.model.theta))
+        return GaussianMixture(latent.loc, scale, self.log_weights)
+
+    def latent(self, x: Float[Array, "q d"]) -> GaussianMixture:
+        """Of f."""
+        loc, variance = jax.vmap(lambda z, given: self._marginal(z, given, x))(self.moves, self.given)
+        scale = jnp.sqrt(jnp.maximum(variance, jnp.finfo(variance.dtype).tiny))
+        return GaussianMixture(loc, scale, self.log_weights)
+
+    def function(self, key: Key) -> Callable[[Float[Array, "q d"]], Float[Array, " q"]]:
+        """One draw of f under a move drawn by its weight, jointly at the points it is asked at (ask once)."""
+        key_which, key_function = jax.random.split(key)
+        chosen = jax.random.categorical(key_which, self.log_weights)
+        z, given = jax.tree.map(lambda leaf: leaf[chosen], (self.moves, self.given))
+
+        def draw(x):
+            mean, side, white = self._given(z, given, x)
+            covariance = self.model.covariance(z, side, side) - white.T @ white
+            return mean + cholesky(covariance) @ jax.random.normal(key_function, (len(x),))
+
+        return draw
+
+    def _given(self, z: Array, given: tuple[Array, ...], x: Array) -> tuple[Array, tuple[Array, ...], Array]:
+        half, place, factor, solved = given
+        mean, rows, places = self.model.at(z, x)
+        side = (x, rows, places)
+        cross = self.model.covariance(z, side, (self.context.x, half, place)) * self.context.mask
+        return mean + cross @ solved, side, solve_triangular(factor, cross.T, lower=True)
+
+    def _marginal(self, z: Array, given: tuple[Array, ...], x: Array) -> tuple[Array, Array]:
+        model = self.model
+        mean, (_, rows, places), white = self._given(z, given, x)
+        common = model.move(z)[1] ** 2 * model.prior.common.diag(model.theta["common"], places)
+        return mean, common + model.prior.apart_diag(model.theta, x) - (rows**2).sum(-1) - (white**2).sum(0)
+
+
+class Moved(AbstractTrainedLearner):
+    """MAP on the evidence of all tasks together, their moves among the parameters; regression only."""
+
+    hyper_prior: Callable[[Any], AbstractHyperPrior]
+    prior: MovedCovariance = MovedCovariance()
+    inference: MAP = eqx.field(default_factory=MAP)
+    search: Search = Search()
+
+    def problem(self, tasks: Dataset) -> Problem:
+        """The engine on the evidence."""
+        n, d = len(tasks.mask), tasks.x.shape[-1]
+        hyper_prior = self.hyper_prior(self.prior.specs(d, n))
+        density = Evidence(self.prior, hyper_prior, Rows.of(tasks), tasks.y.reshape(-1))
+        return Problem(self.inference, density, TaskStart(self.prior, d, n))
+
+    def model(self, state: Any, tasks: Dataset, key: Key) -> MovedModel:
+        """The landscape given the tasks' points, which it keeps."""
+        theta = jax.tree.map(lambda leaf: leaf[0], self.inference.draws(state, key))
+        rows = Rows.of(tasks)
+        factor = cholesky(noisy(self.prior.gram(theta, rows), rows.mask, self.prior.noise_variance(theta)))
+        inverse = solve_triangular(factor, jnp.eye(len(factor), dtype=factor.dtype), lower=True)
+        residual = jnp.where(rows.mask, tasks.y.reshape(-1) - theta["level"], 0.0)
+        places, stretch = self.prior.placed(theta, rows)
+        moves = jnp.concatenate([theta["shift"], theta["log_stretch"][:, None]], 1)
+        loc = moves.mean(0)
+        believed = jnp.array([_SHIFT] * tasks.x.shape[-1] + [_STRETCH]) ** 2
+        variance = (_WORTH * believed + ((moves - loc) ** 2).sum(0)) / (_WORTH + len(moves) - 1)
+        return MovedModel(
+            self.prior,
+            theta,
+            (places, jnp.where(rows.mask, stretch, 0.0)),
+            inverse,
+            inverse.T @ (inverse @ residual),
+            loc,
+            jnp.sqrt(variance),
+            jnp.asarray(even_normals(self.search.draws, len(loc)), float),
+            self.search,
+        )
+
+    def restart(self, model: MovedModel) -> Particles:
+        """The fitted parameters; the tasks must be as many as before."""
+        return Particles(jax.tree.map(lambda leaf: leaf[None], model.theta))
+
+    def check(self, tasks: Dataset) -> None:
+        """Refuses classes, and more points than one covariance matrix can hold."""
+        if not jnp.issubdtype(tasks.y.dtype, jnp.floating):
+            raise PacohError("Moved landscapes are of numbers; for classes choose another method.")
+        points = math.prod(tasks.mask.shape[-2:])
+        if points > MOST:
+            raise PacohError(
+                f"All points are in one covariance matrix: at most {MOST}, padding included; got {points}. Thin the "
+                "tasks, or learn a prior without moves (pacoh-gp-map)."
+            )
+
+
+def even_normals(count: int, width: int) -> np.ndarray:
+    """Standard normals that lie evenly: a Sobol sequence, a power of two of them."""
+    from scipy.stats import qmc  # a second to import: only where it is used
+
+    return ndtri(qmc.Sobol(width, scramble=False).random(count) + 0.5 / count)

@@ -1,0 +1,125 @@
+"""One landscape that tasks are moved on: its covariance, its evidence, its guard."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import pacoh
+from pacoh.data import Dataset, pad, stack
+from pacoh.errors import PacohError
+from pacoh.learners.guard import Guarded
+from pacoh.learners.moved import MovedModel, MovedPredictor, about, even_normals, log_standard
+from pacoh.predictive import GaussianMixture
+from pacoh.registry import Shape, learner
+from pacoh.testing import ragged_tasks
+
+KEY = jax.random.key(3)
+RANDOM = np.random.default_rng(0)
+SHIFTS = RANDOM.uniform(-0.5, 0.5, 6)
+STRETCHES = RANDOM.uniform(0.6, 1.6, 6)
+
+
+def wave(x, shift=0.0, stretch=1.0):
+    return stretch * (np.sin(2.5 * (x + shift)) + 0.5 * (x + shift))[:, 0]
+
+
+def moved_tasks() -> Dataset:
+    xs = [RANDOM.uniform(-1.7, 1.7, (12, 1)) for _ in SHIFTS]
+    return stack([(x, wave(x, *move)) for x, *move in zip(xs, SHIFTS, STRETCHES, strict=True)])
+
+
+TASKS = moved_tasks()
+MODEL: MovedModel = learner("pacoh-gp-moved", Shape(6, 12, 1), steps=300).fit(TASKS, KEY)  # type: ignore[assignment]
+CONTEXT = pad(x := np.array([[-0.5], [0.4], [1.3]]), wave(x, 0.3, 1.2), 4)
+
+
+def test_shifts_and_scales_are_found_up_to_what_all_tasks_share():
+    assert np.corrcoef(MODEL.theta["shift"][:, 0], SHIFTS)[0, 1] > 0.99
+    assert np.corrcoef(MODEL.theta["log_stretch"], np.log(STRETCHES))[0, 1] > 0.99
+
+
+def test_a_prediction_under_a_move_is_that_of_one_gaussian_over_all_points_of_all_tasks():
+    z, x = jnp.array([0.4, -0.7]), jnp.array([[-1.0], [0.1], [0.9]])
+    shift, stretch = MODEL.move(z)
+    keep = np.asarray(CONTEXT.mask)
+    points = jnp.concatenate([TASKS.x.reshape(-1, 1), CONTEXT.x[keep], x])
+    ids = np.concatenate([np.repeat(np.arange(6), 12), np.full(keep.sum() + len(x), 6)])
+    shifts = jnp.concatenate([MODEL.theta["shift"], shift[None]])[ids]
+    scales = jnp.concatenate([jnp.exp(MODEL.theta["log_stretch"]), stretch[None]])[ids]
+    common = MODEL.prior.common.gram(MODEL.theta["common"], points + shifts, points + shifts)
+    own = MODEL.prior.apart(MODEL.theta, points, points)
+    gram = np.asarray(scales[:, None] * scales * common + (ids[:, None] == ids) * own, np.float64)
+    seen = len(ids) - len(x)
+    y = np.concatenate([TASKS.y.reshape(-1), CONTEXT.y[keep]]) - float(MODEL.theta["level"])
+    noise = np.exp(2 * float(MODEL.theta["log_noise"])) * np.eye(seen)
+    solve = np.linalg.solve(gram[:seen, :seen] + noise, gram[:seen, seen:])
+    said = MovedPredictor.of(MODEL, z[None], jnp.zeros(1), CONTEXT).latent(x)
+    np.testing.assert_allclose(said.mean, float(MODEL.theta["level"]) + y @ solve, atol=0.02)
+    wanted = np.sqrt(np.diag(gram[seen:, seen:] - gram[seen:, :seen] @ solve))
+    np.testing.assert_allclose(said.std, wanted, atol=0.02)
+
+
+def test_the_evidence_is_its_integral_over_moves():
+    context = Dataset(CONTEXT.x, CONTEXT.y, jnp.arange(4) < 2)
+    side = jnp.linspace(-5, 5, 201)
+    grid = jnp.stack(jnp.meshgrid(side, side), -1).reshape(-1, 2)
+    logs = jax.jit(jax.vmap(lambda z: MODEL.log_evidence(z, context)))(grid) + log_standard(grid)
+    wanted = jax.nn.logsumexp(logs) + 2 * np.log(side[1] - side[0])
+    weigh = jax.jit(lambda key: MODEL.weigh(context, key)[1])
+    found = jax.vmap(weigh)(jax.random.split(KEY, 16))
+    assert float(jax.nn.logsumexp(found) - np.log(16)) == pytest.approx(float(wanted), abs=0.35)
+
+
+def test_draws_about_a_sample_are_weighed_by_their_own_density():
+    z = jax.random.normal(KEY, (64, 2))
+    drawn, log_q = about(z, jax.random.key(1))
+    weights = jnp.exp(log_standard(drawn) - log_q)
+    assert float(weights.mean()) == pytest.approx(1.0, abs=0.25)
+
+
+def test_the_draws_of_moves_are_standard_normal():
+    drawn = even_normals(256, 3)
+    np.testing.assert_allclose(drawn.mean(0), 0, atol=0.02)
+    np.testing.assert_allclose(drawn.std(0), 1, atol=0.03)
+
+
+def test_three_points_tell_where_a_new_task_lies():
+    x = np.linspace(-1.5, 1.5, 20)[:, None]
+    said = jax.jit(lambda: MODEL.adapt(CONTEXT, KEY)(jnp.asarray(x, float)).mean)()
+    assert np.abs(said - wave(x, 0.3, 1.2)).max() < 0.1
+
+
+def test_a_task_of_another_kind_is_left_to_the_guard():
+    tasks = [(np.asarray(task_x, float), np.asarray(y, float)) for task_x, y in zip(TASKS.x, TASKS.y, strict=True)]
+    model = pacoh.fit(tasks, "pacoh-gp-moved", steps=300, guard=True)
+    meta = model.meta
+    assert isinstance(meta, Guarded)
+    x = np.array([[-0.5], [0.4], [1.3]])
+    for y, share in ((wave(x, 0.3, 1.2), 1.0), (30 + 5 * x[:, 0] ** 2, 0.0)):
+        context = pad(model.units.inputs(x), model.units.targets(y), 4)
+        shares = jax.jit(lambda context: meta.adapt(context, KEY).log_shares)(context)
+        assert float(jnp.exp(shares[0])) == pytest.approx(share, abs=0.05)
+
+
+def test_more_points_than_a_matrix_holds_are_refused():
+    x = np.random.default_rng(0).normal(size=(4000, 1))
+    with pytest.raises(PacohError, match="at most 3000"):
+        pacoh.fit([(x, x[:, 0]), (x, -x[:, 0])], "pacoh-gp-moved")
+
+
+def test_classes_are_refused():
+    with pytest.raises(PacohError, match="targets that are numbers"):
+        learner("pacoh-gp-moved", Shape(2, 5, 1, 3))
+
+
+def test_tasks_of_different_sizes_are_padded_without_a_trace():
+    tasks = stack(ragged_tasks(d=2))
+    wider = jax.tree.map(lambda leaf: jnp.concatenate([leaf, jnp.zeros_like(leaf[:, :3])], 1), tasks)
+    made = learner("pacoh-gp-moved", Shape(4, 5, 2), steps=5)
+    x = jax.random.normal(KEY, (3, 2))
+    context = jax.tree.map(lambda leaf: leaf[0], tasks)
+    one, other = (made.fit(each, KEY).adapt(context, KEY)(x) for each in (tasks, wider))
+    assert isinstance(one, GaussianMixture)
+    assert isinstance(other, GaussianMixture)
+    np.testing.assert_allclose(one.mean, other.mean, atol=2e-3)
