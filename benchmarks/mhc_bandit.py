@@ -4,8 +4,9 @@
 
 Each start is one random peptide, known to all methods; a peptide may be chosen again. A row of the CSV is a round of a
 start: its reward log10(500/IC50), the average regret max r - mean r(a_1..a_t) and the simple regret max r - max r(a_s).
-All starts of a method run in one `vmap`. PACOH and BNN are Bayesian networks; GP is a constant mean with a linear
-kernel whose parameters have maximal evidence on the five alleles, `se` and `matern` the same with other kernels.
+All starts of a method run in one `vmap`. PACOH and BNN are Bayesian networks; `pacohgp` is PACOH with a GP prior, its
+mean a network; GP is a constant mean with a linear kernel whose parameters have maximal evidence on the five alleles,
+`se` and `matern` the same with other kernels.
 """
 
 import argparse
@@ -33,13 +34,14 @@ from pacoh.reading import Tasks
 _GP = {"mean": "constant", "steps": 300, "rate": 0.03}
 LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {
     "pacoh": ("pacoh-nn-svgd", {}),
-    "bnn": ("vanilla-bnn", {}),
+    "pacohgp": ("pacoh-gp-svgd", {"kernel": "linear+se", "particles": 4, "steps": 1000}),
+    "bnn": ("vanilla-bnn", {"adapt_steps": 1000}),
     "gp": ("mll-gp", _GP | {"kernel": "linear"}),
     "se": ("mll-gp", _GP | {"kernel": "se"}),
     "matern": ("mll-gp", _GP | {"kernel": "matern52"}),
 }
 RULES: dict[str, AbstractAcquisition] = {"ucb": UCB(literal=True), "ts": Thompson()}
-METHODS = ("pacoh-ucb", "pacoh-ts", "bnn-ucb", "bnn-ts", "gp-ucb", "se-ucb", "matern-ucb", "random")
+METHODS = ("pacoh-ucb", "pacoh-ts", "pacohgp-ucb", "pacohgp-ts", "bnn-ucb", "bnn-ts", "gp-ucb", "se-ucb", "matern-ucb", "random")
 
 
 def thinned(tasks: Tasks, most: int) -> Tasks:
@@ -52,10 +54,10 @@ def thinned(tasks: Tasks, most: int) -> Tasks:
 def learn(name: str, asked: argparse.Namespace) -> api.Model:
     method, settings = LEARNERS[name]
     tasks = MHC(dropped=True).draw(29).train
-    if method == "mll-gp":
-        tasks = thinned(tasks, asked.gp_points)
     if name == "pacoh":
         settings = settings | {"points": asked.points, "steps": asked.steps}
+    elif name != "bnn":
+        tasks = thinned(tasks, asked.gp_points)
     return api.fit(tasks, method, **settings)
 
 
@@ -112,7 +114,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--steps", type=int, default=2000, help="training steps of PACOH")
-    parser.add_argument("--points", type=int, default=256, help="points of a task that a step of PACOH sees")
+    parser.add_argument("--points", type=int, default=64, help="points of a task that a step of PACOH sees")
     parser.add_argument("--gp-points", type=int, default=300, help="points of a task that a GP learns from")
     asked = parser.parse_args()
     x, y = MHC().pool()

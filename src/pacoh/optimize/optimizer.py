@@ -1,6 +1,6 @@
 """An optimiser that asks and is told: a learned prior, adapted to what was told, chooses what to try next."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from pacoh import persistence
-from pacoh.api import Model
+from pacoh.api import Model, fit
 from pacoh.data import Dataset, Standardizer, padded
 from pacoh.errors import PacohError
 from pacoh.learners import guard
@@ -115,6 +115,35 @@ class Optimizer:
         self.pending: list[Any] = []
         self.asked = 0
         self.initial = (where.width + 1 if model is None else 0) if initial is None else initial
+
+    @staticmethod
+    def after(
+        past: Sequence[tuple[Sequence[Any], Sequence[float]]],
+        where: Space | Pool,
+        *,
+        method: str = "pacoh-gp-moved",
+        settings: Mapping[str, Any] | None = None,
+        seed: int = 0,
+        **rest: Any,
+    ) -> "Optimizer":
+        """Learns from past searches over the same parameters, each (points, values), and begins the next one.
+
+        `settings` are those of the method; without any, it is guarded against a past unlike the present. `rest` is as
+        for a new optimiser.
+
+        >>> from pacoh.optimize import Effort, Optimizer, Real, Space
+        >>> space, places = Space({"x": Real(0, 1)}), [0.0, 0.1, 0.3, 0.45, 0.6, 0.8, 1.0]
+        >>> past = [([{"x": x} for x in places], [(x - best) ** 2 for x in places]) for best in (0.3, 0.4, 0.5)]
+        >>> optimizer = Optimizer.after(past, space, effort=Effort(wide=64, near=32, ascents=2, steps=10))
+        >>> for _ in range(3):
+        ...     (point,) = optimizer.ask()
+        ...     optimizer.tell([point], [(point["x"] - 0.45) ** 2])
+        >>> optimizer.best.value < 0.005
+        True
+        """
+        tasks = [(where.encode(points), np.asarray(values, np.float64)) for points, values in past]
+        options: dict[str, Any] = {"guard": True} if settings is None else dict(settings)
+        return Optimizer(fit(tasks, method, seed=seed, **options), where, seed=seed, **rest)
 
     def ask(self, n: int = 1) -> list[Any]:
         """The next n points to try, pending until they are told."""
