@@ -41,7 +41,18 @@ LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {
     "matern": ("mll-gp", _GP | {"kernel": "matern52"}),
 }
 RULES: dict[str, AbstractAcquisition] = {"ucb": UCB(literal=True), "ts": Thompson()}
-METHODS = ("pacoh-ucb", "pacoh-ts", "pacohgp-ucb", "pacohgp-ts", "bnn-ucb", "bnn-ts", "gp-ucb", "se-ucb", "matern-ucb", "random")
+METHODS = (
+    "pacoh-ucb",
+    "pacoh-ts",
+    "pacohgp-ucb",
+    "pacohgp-ts",
+    "bnn-ucb",
+    "bnn-ts",
+    "gp-ucb",
+    "se-ucb",
+    "matern-ucb",
+    "random",
+)
 
 
 def thinned(tasks: Tasks, most: int) -> Tasks:

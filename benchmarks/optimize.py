@@ -7,8 +7,9 @@ its regret in shares of the range, and the best so far. The table shows the roun
 median and quartiles; runs that never get there count as one round more than there were. `other` means that the past
 tasks are of another family: Hartmann-3 with its last input fixed for Branin, Hartmann-6 with its last three fixed for
 Hartmann-3, two Hartmann-3 side by side for Hartmann-6. `gp` fits a Matern kernel to the new task by MAP, `weak`
-averages over its scales; neither knows a past task, and both begin with d + 1 random points. All repeats of a method
-run in one `vmap`.
+averages over its scales; neither knows a past task, and both begin with d + 1 random points and go on by UCB, a learned
+prior by expected improvement, unless `--acquisition` says otherwise. All repeats of a method run in one `vmap`; pieces
+of them (`--first 1000 --repeats 10`) need less memory, and may run one after another.
 """
 
 import argparse
@@ -141,9 +142,10 @@ def regrets(method: str, name: str, asked: argparse.Namespace) -> np.ndarray:
         ]
         values = np.stack([on_unit(f)(u) for f, u in zip(functions, drawn, strict=True)])
     else:
-        rule = Rule(ACQUISITIONS[asked.acquisition], False, False)
+        alone = method in ("gp", "weak")
+        rule = Rule(ACQUISITIONS[asked.acquisition or ("ucb" if alone else "ei")], False, False)
         models = models_of(method, name, asked)
-        initial = space.width + 1 if method in ("gp", "weak") else 0
+        initial = space.width + 1 if alone else 0
         values = optimise(models, [on_unit(f) for f in functions], space, asked.rounds, rule, initial)
     return np.stack([f.regret(v) for f, v in zip(functions, values, strict=True)])
 
@@ -162,8 +164,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--families", nargs="+", default=list(FAMILIES), choices=list(FAMILIES))
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
-    parser.add_argument("--method", default="pacoh-gp-svgd", help="what learns the prior")
-    parser.add_argument("--acquisition", default="ucb", choices=list(ACQUISITIONS))
+    parser.add_argument("--method", default="pacoh-gp-moved", help="what learns the prior")
+    parser.add_argument("--acquisition", choices=list(ACQUISITIONS), help="ei with a past and ucb without by default")
     parser.add_argument("--tasks", type=int, default=10)
     parser.add_argument("--points", type=int, default=20)
     parser.add_argument("--particles", type=int, help="Stein particles, where not as by default")

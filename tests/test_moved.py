@@ -4,12 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 
 import pacoh
 from pacoh.data import Dataset, pad, stack
 from pacoh.errors import PacohError
 from pacoh.learners.guard import Guarded
-from pacoh.learners.moved import MovedModel, MovedPredictor, about, even_normals, log_standard
+from pacoh.learners.moved import MovedModel, MovedPredictor, even_normals, log_mixture, log_standard
 from pacoh.registry import Shape, learner
 from pacoh.testing import ragged_tasks
 
@@ -70,11 +71,19 @@ def test_the_evidence_is_its_integral_over_moves():
     assert float(jax.nn.logsumexp(found) - np.log(16)) == pytest.approx(float(wanted), abs=0.35)
 
 
-def test_draws_about_a_sample_are_weighed_by_their_own_density():
-    z = jax.random.normal(KEY, (64, 2))
-    drawn, log_q = about(z, jax.random.key(1))
-    weights = jnp.exp(log_standard(drawn) - log_q)
-    assert float(weights.mean()) == pytest.approx(1.0, abs=0.25)
+def test_a_mixture_of_gaussians_has_the_density_of_scipy():
+    factors = np.array([[[1.0, 0.0], [0.5, 0.7]], [[0.2, 0.1], [0.0, 0.4]]])
+    locs, z = np.array([[0.0, 1.0], [-1.0, 0.3]]), np.array([[0.2, 0.5], [-0.9, 0.2]])
+    parts = [multivariate_normal(loc, factor @ factor.T).pdf(z) for loc, factor in zip(locs, factors, strict=True)]
+    np.testing.assert_allclose(log_mixture(*map(jnp.asarray, (z, locs, factors))), np.log(np.mean(parts, 0)), rtol=1e-4)
+
+
+def test_climbing_ends_where_the_posterior_is_highest():
+    side = jnp.linspace(-3, 3, 121)
+    grid = jnp.stack(jnp.meshgrid(side, side), -1).reshape(-1, 2)
+    density = jax.jit(jax.vmap(lambda z: MODEL.log_evidence(z, CONTEXT) + log_standard(z)))
+    ends = jax.jit(jax.vmap(lambda z: MODEL.climb(z, CONTEXT)[0]))(MODEL.standard[:32])
+    assert float(density(ends).max()) > float(density(grid).max()) - 0.1
 
 
 def test_the_draws_of_moves_are_standard_normal():

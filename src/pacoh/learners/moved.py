@@ -36,6 +36,7 @@ from pacoh.types import Key, Params, Scalar
 _OWN = 0.2  # the sd of r at which training starts, in learner units
 _SHIFT, _STRETCH = 0.3, 0.4  # sds of shifts (in those of the inputs) and of log scales, before any task is seen
 _WORTH = 4.0  # how many tasks that belief is worth
+_HOT = 4.0  # draws are kept by a flattened evidence: those that fit badly may climb to another mode
 
 
 class MovedCovariance(AbstractJoint):
@@ -77,11 +78,11 @@ class MovedCovariance(AbstractJoint):
 
 
 class Search(eqx.Module):
-    """How a new task's move is looked for: draws of the belief, of which `kept` are moved `steps` times."""
+    """How a new task's move is looked for: the best of `draws` of the belief climb `steps` times, `kept` of them."""
 
     draws: int = eqx.field(static=True, default=256)
     kept: int = eqx.field(static=True, default=32)
-    steps: int = eqx.field(static=True, default=20)
+    steps: int = eqx.field(static=True, default=10)
 
 
 class MovedModel(AbstractMetaModel):
@@ -107,30 +108,48 @@ class MovedModel(AbstractMetaModel):
     def weigh(self, context: Dataset, key: Key) -> tuple["MovedPredictor", Scalar]:
         """The predictor of a context, and the log of its evidence.
 
-        Draws of z are weighed by the evidence of each, some of them kept and moved at random so that they stay draws of
-        the posterior (Metropolis); last, draws about these (a kernel estimate q of the posterior) are weighed by
-        p(z) Z(z) / q(z), whose mean is the evidence.
+        Draws of z, kept as their evidence says, climb to modes of the posterior by Gauss-Newton steps. Last, draws
+        about these, one from the Gaussian that each step assumes, have weights p(z) Z(z) / q(z) with q the mean of the
+        Gaussians: they are draws of the posterior however well q fits it, and the weights' mean is the evidence.
         """
-        key_keep, key_steps, key_last = jax.random.split(key, 3)
-        log_z = jax.vmap(lambda z: self.log_evidence(z, context))
-        first = log_z(self.standard)
-        chosen = jax.random.categorical(key_keep, first, shape=(self.search.kept,))
-        start = self.standard[chosen]
-
-        def step(carry, key):
-            z, density = carry
-            key_size, key_way, key_take = jax.random.split(key, 3)
-            size = 0.5 * jnp.exp(-3.0 * jax.random.uniform(key_size, (len(z), 1)))
-            new = z + size * jax.random.normal(key_way, z.shape)
-            new_density = log_z(new) + log_standard(new)
-            taken = jnp.log(jax.random.uniform(key_take, (len(z),))) < new_density - density
-            return (jnp.where(taken[:, None], new, z), jnp.where(taken, new_density, density)), None
-
-        begin = (start, first[chosen] + log_standard(start))
-        (z, _), _ = jax.lax.scan(step, begin, jax.random.split(key_steps, self.search.steps))
-        drawn, log_q = about(z, key_last)
-        weights = log_z(drawn) + log_standard(drawn) - log_q
+        key_keep, key_last = jax.random.split(key)
+        first = jax.vmap(lambda z: self.log_evidence(z, context))(self.standard)
+        chosen = jax.random.categorical(key_keep, first / _HOT, shape=(self.search.kept,))
+        modes, factors = jax.vmap(lambda z: self.climb(z, context))(self.standard[chosen])
+        drawn = modes + jnp.einsum("jef,jf->je", factors, jax.random.normal(key_last, modes.shape))
+        log_q = log_mixture(drawn, modes, factors)
+        weights = jax.vmap(lambda z: self.log_evidence(z, context))(drawn) + log_standard(drawn) - log_q
         return MovedPredictor.of(self, drawn, weights, context), log_mean_exp(weights)
+
+    def climb(self, z: Float[Array, " e"], context: Dataset) -> tuple[Float[Array, " e"], Float[Array, "e e"]]:
+        """A mode of N(z; 0, I) Z(z) near z, and the factor of the covariance there, by damped Gauss-Newton steps.
+
+        The residuals, whitened, are linear in z and their covariance constant for the length of a step.
+        """
+        eye = jnp.eye(len(z))
+
+        def look(z):
+            mean, covariance = self.said(z, context)
+            factor = cholesky(covariance)
+            slope = jax.jacfwd(lambda z: self.mean(z, context.x))(z)
+            rows = solve_triangular(factor, jnp.where(context.mask[:, None], slope, 0.0), lower=True)
+            residual = solve_triangular(factor, jnp.where(context.mask, context.y - mean, 0.0), lower=True)
+            density = -0.5 * residual @ residual - jnp.log(jnp.diagonal(factor)).sum() + log_standard(z)
+            return density, rows.T @ rows + eye, rows.T @ residual - z
+
+        def step(carry, _):
+            z, damping, (density, curvature, slope) = carry
+            new = z + jax.scipy.linalg.solve(
+                curvature + damping * jnp.diag(jnp.diagonal(curvature)), slope, assume_a="pos"
+            )
+            seen = look(new)
+            up = seen[0] > density
+            kept = jax.tree.map(lambda a, b: jnp.where(up, a, b), (new, seen), (z, (density, curvature, slope)))
+            return (kept[0], jnp.where(up, 0.3 * damping, 4.0 * damping), kept[1]), None
+
+        (z, _, (_, curvature, _)), _ = jax.lax.scan(step, (z, jnp.asarray(0.1), look(z)), None, self.search.steps)
+        half = solve_triangular(cholesky(curvature), eye, lower=True)
+        return z, half.T
 
     def move(self, z: Float[Array, " e"]) -> tuple[Float[Array, " d"], Scalar]:
         """The shift and the scale."""
@@ -157,11 +176,22 @@ class MovedModel(AbstractMetaModel):
         common = self.move(z)[1] ** 2 * self.prior.common.gram(self.theta["common"], place, other_place)
         return common - half @ other_half.T + self.prior.apart(self.theta, x, w)
 
-    def log_evidence(self, z: Float[Array, " e"], context: Dataset) -> Scalar:
-        """ln p(context | z, the tasks)."""
+    def mean(self, z: Float[Array, " e"], x: Float[Array, "m d"]) -> Float[Array, " m"]:
+        """E f under a move."""
+        shift, stretch = self.move(z)
+        places, stretches = self.placed
+        cross = self.prior.common.gram(self.theta["common"], x + shift, places) * stretches
+        return self.theta["level"] + stretch * (cross @ self.solved)
+
+    def said(self, z: Float[Array, " e"], context: Dataset) -> tuple[Float[Array, " m"], Float[Array, "m m"]]:
+        """Mean and covariance of a context's targets under a move, given the tasks."""
         mean, half, place = self.at(z, context.x)
         side = (context.x, half, place)
-        covariance = noisy(self.covariance(z, side, side), context.mask, self.prior.noise_variance(self.theta))
+        return mean, noisy(self.covariance(z, side, side), context.mask, self.prior.noise_variance(self.theta))
+
+    def log_evidence(self, z: Float[Array, " e"], context: Dataset) -> Scalar:
+        """ln p(context | z, the tasks)."""
+        mean, covariance = self.said(z, context)
         constant = 0.5 * math.log(2 * math.pi) * context.mask.sum()
         return log_normal(jnp.where(context.mask, context.y - mean, 0.0), covariance) - constant
 
@@ -171,16 +201,16 @@ def log_standard(z: Float[Array, "*n e"]) -> Float[Array, "*n"]:
     return -0.5 * (z**2).sum(-1) - 0.5 * z.shape[-1] * math.log(2 * math.pi)
 
 
-def about(z: Float[Array, "J e"], key: Key) -> tuple[Float[Array, "J e"], Float[Array, " J"]]:
-    """One draw about each of J draws, and its log-density under the kernel estimate (1/J) sum_j N(z_j, h^2 sd^2).
+def log_mixture(
+    z: Float[Array, "a e"], locs: Float[Array, "J e"], factors: Float[Array, "J e e"]
+) -> Float[Array, " a"]:
+    """ln (1/J) sum_j N(z; loc_j, F_j F_j')."""
 
-    h = J^(-1/(e + 4)), a Gaussian's best (Scott).
-    """
-    count, width = z.shape
-    sd = jnp.maximum(z.std(0), 1e-3) * count ** (-1.0 / (width + 4))
-    drawn = z + sd * jax.random.normal(key, z.shape)
-    terms = log_standard((drawn[:, None] - z[None]) / sd) - jnp.log(sd).sum()
-    return drawn, jax.nn.logsumexp(terms, 1) - math.log(count)
+    def under(loc, factor):
+        white = jnp.linalg.solve(factor, (z - loc).T).T
+        return log_standard(white) - jnp.log(jnp.abs(jnp.diagonal(factor))).sum()
+
+    return jax.nn.logsumexp(jax.vmap(under)(locs, factors), 0) - math.log(len(locs))
 
 
 class MovedPredictor(AbstractPredictor):
@@ -197,10 +227,9 @@ class MovedPredictor(AbstractPredictor):
         """Conditions on the context, under each move."""
 
         def condition(z):
-            mean, half, place = model.at(z, context.x)
-            side = (context.x, half, place)
-            noise = model.prior.noise_variance(model.theta)
-            factor = cholesky(noisy(model.covariance(z, side, side), context.mask, noise))
+            mean, covariance = model.said(z, context)
+            _, half, place = model.at(z, context.x)
+            factor = cholesky(covariance)
             residual = jnp.where(context.mask, context.y - mean, 0.0)
             white = solve_triangular(factor, residual, lower=True)
             return half, place, factor, solve_triangular(factor.T, white, lower=False)

@@ -17,7 +17,7 @@ from pacoh.errors import PacohError
 from pacoh.learners import guard
 from pacoh.learners.base import AbstractMetaModel
 from pacoh.learners.guard import WeakModel
-from pacoh.optimize.acquisition import UCB, AbstractAcquisition
+from pacoh.optimize.acquisition import UCB, AbstractAcquisition, LogEI
 from pacoh.optimize.search import Effort, Known, Rule, from_box, from_pool
 from pacoh.optimize.space import Pool, Space
 
@@ -123,13 +123,14 @@ class Optimizer:
         *,
         method: str = "pacoh-gp-moved",
         settings: Mapping[str, Any] | None = None,
+        acquisition: AbstractAcquisition | None = None,
         seed: int = 0,
         **rest: Any,
     ) -> "Optimizer":
         """Learns from past searches over the same parameters, each (points, values), and begins the next one.
 
-        `settings` are those of the method; without any, it is guarded against a past unlike the present. `rest` is as
-        for a new optimiser.
+        `settings` are those of the method; without any, it is guarded against a past unlike the present. The next point
+        is that of the largest expected improvement unless `acquisition` says otherwise; `rest` is as for any optimiser.
 
         >>> from pacoh.optimize import Effort, Optimizer, Real, Space
         >>> space, places = Space({"x": Real(0, 1)}), [0.0, 0.1, 0.3, 0.45, 0.6, 0.8, 1.0]
@@ -143,6 +144,7 @@ class Optimizer:
         """
         tasks = [(where.encode(points), np.asarray(values, np.float64)) for points, values in past]
         options: dict[str, Any] = {"guard": True} if settings is None else dict(settings)
+        rest["acquisition"] = LogEI() if acquisition is None else acquisition
         return Optimizer(fit(tasks, method, seed=seed, **options), where, seed=seed, **rest)
 
     def ask(self, n: int = 1) -> list[Any]:

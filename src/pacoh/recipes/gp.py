@@ -142,7 +142,7 @@ def pacoh_gp_moved(
     noise: float = 0.05,
     draws: int = 256,
     kept: int = 32,
-    adapt_steps: int = 20,
+    adapt_steps: int = 10,
     sds: Mapping[str, float] | None = None,
 ) -> Moved:
     """One landscape that tasks are moved on."""
