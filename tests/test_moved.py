@@ -60,6 +60,7 @@ def test_a_prediction_under_a_move_is_that_of_one_gaussian_over_all_points_of_al
     np.testing.assert_allclose(said.std, wanted, atol=0.02)
 
 
+@pytest.mark.slow
 def test_the_evidence_is_its_integral_over_moves():
     context = Dataset(CONTEXT.x, CONTEXT.y, jnp.arange(4) < 2)
     side = jnp.linspace(-5, 5, 201)
@@ -78,6 +79,7 @@ def test_a_mixture_of_gaussians_has_the_density_of_scipy():
     np.testing.assert_allclose(log_mixture(*map(jnp.asarray, (z, locs, factors))), np.log(np.mean(parts, 0)), rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_climbing_ends_where_the_posterior_is_highest():
     side = jnp.linspace(-3, 3, 121)
     grid = jnp.stack(jnp.meshgrid(side, side), -1).reshape(-1, 2)
@@ -92,12 +94,14 @@ def test_the_draws_of_moves_are_standard_normal():
     np.testing.assert_allclose(drawn.std(0), 1, atol=0.03)
 
 
+@pytest.mark.slow
 def test_three_points_tell_where_a_new_task_lies():
     x = np.linspace(-1.5, 1.5, 20)[:, None]
     said = jax.jit(lambda: MODEL.adapt(CONTEXT, KEY)(jnp.asarray(x, float)).mean)()
     assert np.abs(said - wave(x, 0.3, 1.2)).max() < 0.1
 
 
+@pytest.mark.slow
 def test_a_task_of_another_kind_is_left_to_the_guard():
     tasks = [(np.asarray(task_x, float), np.asarray(y, float)) for task_x, y in zip(TASKS.x, TASKS.y, strict=True)]
     model = pacoh.fit(tasks, "pacoh-gp-moved", steps=300, guard=True)
@@ -121,6 +125,7 @@ def test_classes_are_refused():
         learner("pacoh-gp-moved", Shape(2, 5, 1, 3))
 
 
+@pytest.mark.slow
 def test_tasks_of_different_sizes_are_padded_without_a_trace():
     tasks = stack(ragged_tasks(d=2))
     wider = jax.tree.map(lambda leaf: jnp.concatenate([leaf, jnp.zeros_like(leaf[:, :3])], 1), tasks)

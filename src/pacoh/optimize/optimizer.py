@@ -135,11 +135,10 @@ class Optimizer:
         >>> from pacoh.optimize import Effort, Optimizer, Real, Space
         >>> space, places = Space({"x": Real(0, 1)}), [0.0, 0.1, 0.3, 0.45, 0.6, 0.8, 1.0]
         >>> past = [([{"x": x} for x in places], [(x - best) ** 2 for x in places]) for best in (0.3, 0.4, 0.5)]
-        >>> optimizer = Optimizer.after(past, space, effort=Effort(wide=64, near=32, ascents=2, steps=10))
-        >>> for _ in range(3):
-        ...     (point,) = optimizer.ask()
-        ...     optimizer.tell([point], [(point["x"] - 0.45) ** 2])
-        >>> optimizer.best.value < 0.005
+        >>> few = {"steps": 100, "draws": 32, "kept": 8, "adapt_steps": 3}  # to see it at work; leave them out
+        >>> optimizer = Optimizer.after(past, space, settings=few, effort=Effort(wide=64, near=32, ascents=2, steps=5))
+        >>> (point,) = optimizer.ask()
+        >>> 0.2 < point["x"] < 0.6
         True
         """
         tasks = [(where.encode(points), np.asarray(values, np.float64)) for points, values in past]
