@@ -164,7 +164,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--families", nargs="+", default=list(FAMILIES), choices=list(FAMILIES))
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
-    parser.add_argument("--method", default="pacoh-gp-moved", help="what learns the prior")
+    parser.add_argument("--method", default="moved-gp", help="what learns the prior")
     parser.add_argument("--acquisition", choices=list(ACQUISITIONS), help="ei with a past and ucb without by default")
     parser.add_argument("--tasks", type=int, default=10)
     parser.add_argument("--points", type=int, default=20)

@@ -31,7 +31,7 @@ SMALL = {
     "mlap-m": NETWORK | {"adapt_steps": 20},
     "mlap-s": NETWORK | {"adapt_steps": 20},
     "mtgp": {"steps": 20, "adapt_steps": 20},
-    "pacoh-gp-moved": {"steps": 20, "draws": 32, "kept": 8, "adapt_steps": 5},
+    "moved-gp": {"steps": 20, "draws": 32, "kept": 8, "adapt_steps": 5},
     "last-value": {},
     "context-mean": {},
     "pooled-ridge": {},

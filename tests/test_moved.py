@@ -30,7 +30,7 @@ def moved_tasks() -> Dataset:
 
 
 TASKS = moved_tasks()
-MODEL: MovedModel = learner("pacoh-gp-moved", Shape(6, 12, 1), steps=300).fit(TASKS, KEY)  # type: ignore[assignment]
+MODEL: MovedModel = learner("moved-gp", Shape(6, 12, 1), steps=300).fit(TASKS, KEY)  # type: ignore[assignment]
 CONTEXT = pad(x := np.array([[-0.5], [0.4], [1.3]]), wave(x, 0.3, 1.2), 4)
 
 
@@ -104,7 +104,7 @@ def test_three_points_tell_where_a_new_task_lies():
 @pytest.mark.slow
 def test_a_task_of_another_kind_is_left_to_the_guard():
     tasks = [(np.asarray(task_x, float), np.asarray(y, float)) for task_x, y in zip(TASKS.x, TASKS.y, strict=True)]
-    model = pacoh.fit(tasks, "pacoh-gp-moved", steps=300, guard=True)
+    model = pacoh.fit(tasks, "moved-gp", steps=300, guard=True)
     meta = model.meta
     assert isinstance(meta, Guarded)
     x = np.array([[-0.5], [0.4], [1.3]])
@@ -117,19 +117,19 @@ def test_a_task_of_another_kind_is_left_to_the_guard():
 def test_more_points_than_a_matrix_holds_are_refused():
     x = np.random.default_rng(0).normal(size=(4000, 1))
     with pytest.raises(PacohError, match="at most 3000"):
-        pacoh.fit([(x, x[:, 0]), (x, -x[:, 0])], "pacoh-gp-moved")
+        pacoh.fit([(x, x[:, 0]), (x, -x[:, 0])], "moved-gp")
 
 
 def test_classes_are_refused():
     with pytest.raises(PacohError, match="targets that are numbers"):
-        learner("pacoh-gp-moved", Shape(2, 5, 1, 3))
+        learner("moved-gp", Shape(2, 5, 1, 3))
 
 
 @pytest.mark.slow
 def test_tasks_of_different_sizes_are_padded_without_a_trace():
     tasks = stack(ragged_tasks(d=2))
     wider = jax.tree.map(lambda leaf: jnp.concatenate([leaf, jnp.zeros_like(leaf[:, :3])], 1), tasks)
-    made = learner("pacoh-gp-moved", Shape(4, 5, 2), steps=5)
+    made = learner("moved-gp", Shape(4, 5, 2), steps=5)
     assert isinstance(made, Moved)
     start = made.restart(made.fit(tasks, KEY))  # type: ignore[arg-type]
     theta = jax.tree.map(lambda leaf: leaf[0], start.phis)

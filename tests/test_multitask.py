@@ -81,7 +81,7 @@ def test_the_model_holds_the_targets_and_the_registry_says_so():
     covariance = MODEL.factor @ MODEL.factor.T
     found = (covariance @ MODEL.solved + MODEL.theta["level"]).reshape(TASKS.y.shape)
     np.testing.assert_allclose(found[TASKS.mask], TASKS.y[TASKS.mask], atol=1e-3)
-    assert [name for name, method in METHODS.items() if method.holds_data] == ["pacoh-gp-moved", "mtgp"]
+    assert [name for name, method in METHODS.items() if method.holds_data] == ["moved-gp", "mtgp"]
 
 
 def test_more_points_than_a_matrix_holds_are_refused():

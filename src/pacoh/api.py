@@ -204,7 +204,7 @@ class Model:
     def save(self, path: str | Path) -> None:
         """Writes the model as one file. It holds no data of the tasks beyond their means, scales and ranges.
 
-        Methods that need the tasks to predict (`mtgp`, `pacoh-gp-moved`) are the exception: `pacoh list` says which.
+        Methods that need the tasks to predict (`mtgp`, `moved-gp`) are the exception: `pacoh list` says which.
         """
         persistence.save(path, {"meta": self.meta, "units": self.units}, self.card)
 

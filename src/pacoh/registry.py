@@ -34,7 +34,7 @@ from pacoh.recipes.baselines import bmaml, maml, mlap, mr_maml, mtgp, neural_pro
 from pacoh.recipes.bnn import bnn_prior as bnn_prior
 from pacoh.recipes.bnn import pacoh_nn, vanilla_bnn
 from pacoh.recipes.gp import gp_prior as gp_prior
-from pacoh.recipes.gp import mll_gp, pacoh_gp, pacoh_gp_moved, pacoh_gp_nuts, vanilla_gp
+from pacoh.recipes.gp import mll_gp, moved_gp, pacoh_gp, pacoh_gp_nuts, vanilla_gp
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,6 @@ METHODS: dict[str, Method] = {
         by_variation(pacoh_gp, samples=10, predict=100), "PACOH with a GP prior, a variational Gaussian"
     ),
     "pacoh-gp-nuts": Method(pacoh_gp_nuts, "PACOH with a small GP prior (no networks), exact draws"),
-    "pacoh-gp-moved": Method(
-        pacoh_gp_moved, "PACOH with one landscape that tasks are moved on; its model holds the tasks", holds_data=True
-    ),
     "pacoh-nn-map": Method(by_map(pacoh_nn), "PACOH with a Bayesian-network prior, its mode", classes=True),
     "pacoh-nn-svgd": Method(
         by_stein(pacoh_nn, particles=4), "PACOH with Bayesian-network priors, Stein particles", classes=True
@@ -171,6 +168,9 @@ METHODS: dict[str, Method] = {
         lambda shape, **settings: mlap(shape, Seeger, **settings),
         "a prior and a posterior a task on Seeger's PAC-Bayes bound",
         classes=True,
+    ),
+    "moved-gp": Method(
+        moved_gp, "one landscape as a GP that tasks are moved on; its model holds the tasks", holds_data=True
     ),
     "mtgp": Method(
         mtgp, "one GP over all tasks (coregionalisation); its model holds the meta-train tasks", holds_data=True

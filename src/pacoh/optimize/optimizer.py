@@ -121,7 +121,7 @@ class Optimizer:
         past: Sequence[tuple[Sequence[Any], Sequence[float]]],
         where: Space | Pool,
         *,
-        method: str = "pacoh-gp-moved",
+        method: str = "moved-gp",
         settings: Mapping[str, Any] | None = None,
         acquisition: AbstractAcquisition | None = None,
         seed: int = 0,

@@ -134,7 +134,7 @@ def vanilla_gp(
     return Vanilla(gp_prior(mean, kernel, **prior), group_prior(ALONE), MAP(Adam(rate, steps)))
 
 
-def pacoh_gp_moved(
+def moved_gp(
     shape: Shape,
     *,
     steps: int = 400,

@@ -40,4 +40,4 @@ def rule(shape: Shape) -> dict[str, str]:
 
 def guarded(method: str) -> bool:
     """Whether a method learns a GP prior: it is then guarded, unless it was said otherwise."""
-    return method.startswith("pacoh-gp")
+    return method.startswith(("pacoh-gp", "moved-gp"))

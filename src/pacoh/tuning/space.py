@@ -44,7 +44,7 @@ SPACES: dict[str, dict[str, Range]] = {
     "pacoh-gp-svgd": _GP,
     "pacoh-gp-vi": {**_GP, "temperature": Range(0.002, 0.05)},
     "pacoh-gp-nuts": {"sds.mean": Range(0.75, 12.0), "sds.scale": _SDS["sds.scale"], "sds.noise": _SDS["sds.noise"]},
-    "pacoh-gp-moved": {"rate": Range(0.01, 0.1)},
+    "moved-gp": {"rate": Range(0.01, 0.1)},
     "pacoh-nn-map": _NN,
     "pacoh-nn-svgd": _NN,
     "pacoh-nn-vi": {**_NN, "temperature": Range(0.002, 0.05)},
