@@ -12,7 +12,7 @@ from pacoh.environments.base import named
 from pacoh.errors import PacohError
 from pacoh.learners.base import AbstractMetaModel
 from pacoh.learners.pacoh import PACOH
-from pacoh.learners.sharpen import Sharpened, SharpPredictor
+from pacoh.learners.sharpen import Sharpened, SharpPredictor, split_classes
 from pacoh.priors.base import AbstractPredictor
 from pacoh.reading import Split, read
 from pacoh.registry import Shape, learner
@@ -301,6 +301,18 @@ def test_the_power_of_a_model_that_hedges_is_the_one_that_undoes_it():
     sharp = SharpPredictor(HedgingPredictor(), jnp.asarray(2.0))
     np.testing.assert_allclose(sharp(x[0]).probs, jax.nn.softmax(x[0]), rtol=1e-5)
     np.testing.assert_allclose(sharp.function(keys[0])(x[0]), jax.nn.softmax(x[0]), rtol=1e-5)
+
+
+def test_a_share_of_every_class_is_context_and_padding_is_in_neither_part():
+    y = np.array([2] * 8 + [0] * 4 + [5] + [0] * 3)
+    mask = np.arange(16) < 13
+    task = Dataset(jnp.zeros((16, 1)), jnp.asarray(y), jnp.asarray(mask))
+    split = jax.vmap(lambda key: split_classes(task, 0.25, key))
+    context, query = (np.asarray(part.mask) for part in split(jax.random.split(jax.random.key(0), 200)))
+    for label, count in ((2, 2), (0, 1), (5, 1)):  # of a class with one point that one
+        np.testing.assert_array_equal(context[:, mask & (y == label)].sum(1), count)
+    np.testing.assert_array_equal(context ^ query, np.tile(mask, (200, 1)))
+    np.testing.assert_allclose(context[:, :8].mean(0), 0.25, atol=0.1)  # any point may be chosen
 
 
 def test_sharpening_is_for_classes_alone_and_can_be_left_out():

@@ -5,6 +5,7 @@ from typing import Any
 
 from pacoh.errors import PacohError
 from pacoh.inference.base import AbstractInference, Adam
+from pacoh.inference.map import MAP
 from pacoh.inference.svgd import SVGD
 from pacoh.learners.pacoh import PACOH
 from pacoh.learners.sharpen import Sharpened
@@ -79,6 +80,7 @@ def pacoh_nn(
     sharpen: bool | None = None,
     sds: Mapping[str, float] | None = None,
     paper: float | None = None,
+    hypotheses: int | None = None,
     **prior: Any,
 ) -> PACOH | Sharpened:
     """PACOH-NN with an engine; `paper` is the s of the paper's hyper-prior N(0, s^2 I).
@@ -88,16 +90,20 @@ def pacoh_nn(
     83 %, and 88 % at m/2). Of classes 8 m: an evidence from draws finds priors that hedge, and the posterior at m is
     not sure enough (validation tasks of Ellipses, five shots: on one draw log-likelihood -.38 and ECE .042 at m, -.35
     and .038 at 8 m; on another -.40 and .051 at m, -.37 and .030 at 16 m; two shots likewise), and their probabilities
-    are taken to a power that the meta-train tasks choose, unless `sharpen` is False.
+    are taken to a power that the meta-train tasks choose, unless `sharpen` is False. One prior alone gets 20 hypotheses
+    of classes: five leave their probabilities rough.
     """
     predict_beta = (0.5 if shape.classes is None else 8.0) if predict_beta is None else predict_beta
     rate = (0.003 if shape.classes is None else 0.01) if rate is None else rate
     if sharpen and shape.classes is None:
         raise PacohError("Only probabilities of classes can be sharpened; for numbers leave out `sharpen`.")
+    inference = engine(Adam(rate, steps))
+    alone = isinstance(inference, MAP) and shape.classes is not None
+    hypotheses = (20 if alone else 5) if hypotheses is None else hypotheses
     learner = PACOH(
-        bnn_prior(shape, **prior),
+        bnn_prior(shape, hypotheses=hypotheses, **prior),
         group_prior(NN_SDS, sds, temperature, paper),
-        engine(Adam(rate, steps)),
+        inference,
         Rates(lam_power, beta_power),
         Rates(1.0, 1.0, predict_beta),
         temperature,
