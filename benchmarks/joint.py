@@ -3,8 +3,8 @@
     JAX_DEFAULT_MATMUL_PRECISION=highest PYTHONPATH=src python benchmarks/joint.py jobs.json out.jsonl
 
 A job: {"name", "environments": [{"name", "sizes": {}}], "method", "draws": [], "count", "rounds", "fixed": {},
-"space": {"rate": [a, b]}}. The first round spreads settings over the space; each next one moves the best ones about. A
-setting's score is its mean validation log-likelihood below the Bayes-optimal predictor's, over environments and draws;
+"space": {"rate": [a, b]}}. The first round has the default and settings spread over the space; each next one moves the
+best ones about. A setting's score is its mean validation log-likelihood below the Bayes-optimal predictor's, over environments and draws;
 for methods that predict points its error above that predictor's. "space": "tuning" takes the space of `--tune`.
 """
 
@@ -17,8 +17,8 @@ import sweep
 from pacoh import registry
 from pacoh.api import fit_oracle
 from pacoh.tuning.folds import environment_folds
-from pacoh.tuning.search import Effort, Range, draw_settings, search
-from pacoh.tuning.space import SPACES
+from pacoh.tuning.search import Effort, Range, search
+from pacoh.tuning.space import SPACES, candidates
 
 
 class Place:
@@ -49,7 +49,7 @@ class Place:
 def moved(rows: list[dict], space: dict[str, Range], count: int, width: float, seed: int) -> list[dict]:
     """Settings about the best quarter of `rows`: a step of `width` of each axis' range."""
     random = np.random.default_rng(seed)
-    best = rows[: max(4, len(rows) // 8)]
+    best = [row for row in rows if row["setting"]][: max(4, len(rows) // 8)]  # the default says no numbers
     settings = []
     for i in range(count):
         start = best[i % len(best)]["setting"]
@@ -72,7 +72,7 @@ def run(job: dict) -> dict:
     for turn in range(job.get("rounds", 3)):
         seed = job.get("seed", 0) + turn
         count = job["count"]
-        settings = moved(rows, space, count, 0.25 / turn, seed) if turn else draw_settings(space, count, seed)
+        settings = moved(rows, space, count, 0.25 / turn, seed) if turn else candidates(space, count, seed)
         results = [place.scores(job, settings) for place in places]
         for i, setting in enumerate(settings):
             lost, ratio = (
@@ -85,9 +85,10 @@ def run(job: dict) -> dict:
 
 
 def lines(result: dict) -> list[str]:
-    """The six best settings."""
+    """The six best settings, and the default."""
     shown = [f"{result['job']['name']}: {result['seconds']:.1f} s"]
-    for row in result["rows"][:6]:
+    default = [row for row in result["rows"][6:] if not row["setting"]]
+    for row in result["rows"][:6] + default:
         text = {name: float(f"{value:.3g}") for name, value in row["setting"].items()}
         parts = [
             f"{name} lost {np.mean(row['lost'][name]):.3f} ratio {np.mean(row['ratio'][name]):.3f}"

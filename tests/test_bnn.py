@@ -11,12 +11,14 @@ from scipy.stats import kstest, multivariate_normal, norm
 
 from pacoh.data import Dataset, pad, stack
 from pacoh.errors import PacohError
-from pacoh.inference.base import Adam
+from pacoh.inference.base import Adam, scan
 from pacoh.inference.svgd import SVGD
 from pacoh.priors import BNNPrior, Categorical, DiagonalGaussian, GaussianNoise, LastLayerBNN
 from pacoh.priors.base import Param, draw_start, log_mean_exp, standard_normals
+from pacoh.priors.bnn import TaskPosterior
 from pacoh.priors.nets import MLP
 from pacoh.priors.weights import AbstractWeights
+from pacoh.registry import Shape, learner
 
 pytestmark = pytest.mark.usefixtures("float64")
 KEY = jax.random.key(0)
@@ -292,3 +294,39 @@ def test_many_draws_move_with_their_prior_as_single_ones_do():
         return jnp.sin(weights.samples(phi, 4, KEY)[0]).sum()
 
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9), jax.grad(drawn)(phi), jax.grad(by_hand)(phi))
+
+
+def alone(**settings):
+    shape = Shape(4, 8.0, 1)
+    return learner("vanilla-bnn", shape, layers=1, width=4, hypotheses=6, adapt_steps=30, **settings).fit(None, KEY)
+
+
+def test_networks_that_move_together_stay_as_different_as_they_were_drawn():
+    task = pad(*points(8), size=8)
+    for together in (True, False):
+        model = alone(together=together, own_units=False)
+        centre = jax.tree.map(lambda p: jnp.full(p.shape, p.loc), model.prior.specs(1))
+        density = TaskPosterior.of(model.prior, jax.tree.map(lambda leaf: leaf[None], centre), task, jnp.asarray(8.0))
+        engine = model.prior.adaptation
+        state = engine.init(density, density.draw, KEY)
+        moved, _ = scan(engine, density, state, jax.random.split(KEY, 30))
+        step = np.asarray(moved.position - state.position)
+        assert np.abs(step).max() > 0.03
+        assert (np.ptp(step, 0).max() < 1e-6) == together
+
+
+def test_a_task_in_its_own_units_is_learned_alike_wherever_it_lies():
+    x, y = points(8)
+    for own_units in (True, False):
+        model, at = alone(own_units=own_units), jnp.linspace(-2, 2, 5)[:, None]
+        here, there = (np.asarray(model.adapt(pad(x, t, size=8), KEY)(at).mean) for t in (y, 3 * y + 5))
+        gap = np.abs(there - (3 * here + 5)).max()
+        assert (gap < 1e-6) == own_units
+
+
+def test_the_noise_of_a_network_alone_is_as_uncertain_as_its_unit_says():
+    prior = alone(spread=1.5, noise=0.4, noise_unit=0.2).prior
+    centre = jax.tree.map(lambda p: jnp.full(p.shape, p.loc), prior.specs(1))
+    drawn = np.asarray(prior.weights.samples(centre, 4000, KEY)["own"]["log_noise"])
+    assert drawn.mean() == pytest.approx(math.log(0.4), abs=0.02)
+    assert drawn.std() == pytest.approx(0.3, rel=0.05)

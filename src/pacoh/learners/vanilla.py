@@ -101,26 +101,34 @@ class Vanilla(AbstractMetaLearner):
 
 
 class FixedModel(AbstractMetaModel):
-    """A prior that nobody learned, conditioned on a context in the context's own units."""
+    """A prior that nobody learned, conditioned on a context."""
 
     prior: AbstractPrior
     rates: Rates
+    own_units: bool = eqx.field(static=True, default=True)
 
-    def adapt(self, context: Dataset, key: Key) -> Rescaled:
+    def adapt(self, context: Dataset, key: Key) -> AbstractPredictor:
         """The posterior under the family's central prior."""
-        units = context_units(context)
-        scaled = in_units(context, units)
         centre = jax.tree.map(lambda p: jnp.full(p.shape, p.loc), self.prior.specs(context.x.shape[-1]))
-        return Rescaled(self.prior.condition(centre, scaled, self.rates.betas(context.sizes), key), *units)
+        betas = self.rates.betas(context.sizes)
+        if not self.own_units:
+            return self.prior.condition(centre, context, betas, key)
+        units = context_units(context)
+        return Rescaled(self.prior.condition(centre, in_units(context, units), betas, key), *units)
 
 
 class Fixed(AbstractMetaLearner):
-    """The baseline without transfer for priors with nothing to fit: the Vanilla BNN."""
+    """The baseline without transfer for priors with nothing to fit: the Vanilla BNN.
+
+    Inputs and targets are measured in the context's own units, or in those of the meta-train tasks (`own_units` False):
+    their mean and scale are then all that tasks share.
+    """
 
     prior: AbstractPrior
     rates: Rates = BAYES
+    own_units: bool = eqx.field(static=True, default=True)
 
     def fit(self, tasks: Dataset, key: Key, valid: Task | None = None, budget: Budget | None = None) -> FixedModel:
         """Passes the settings on."""
         del tasks, key, valid, budget
-        return FixedModel(self.prior, self.rates)
+        return FixedModel(self.prior, self.rates, self.own_units)

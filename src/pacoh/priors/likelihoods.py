@@ -43,14 +43,15 @@ class AbstractLikelihood(eqx.Module):
 
 
 class GaussianNoise(AbstractLikelihood):
-    """y = f + noise; `noise` is the sd about which its log is learned, in learner units."""
+    """y = f + noise; `noise` is the sd about which its log is learned, in learner units, `unit` how far it moves."""
 
     noise: float = eqx.field(static=True, default=0.2)
     outputs: int = eqx.field(static=True, default=1)
+    unit: float = eqx.field(static=True, default=1.0)
 
     def specs(self) -> dict[str, Param]:
         """The log noise sd."""
-        return {"log_noise": Param((), "noise", loc=math.log(self.noise))}
+        return {"log_noise": Param((), "noise", loc=math.log(self.noise), unit=self.unit)}
 
     def log_prob(self, own: Params, out: Float[Array, "m o"], y: Num[Array, " m"]) -> Float[Array, " m"]:
         """ln N(y; f, sigma^2)."""

@@ -68,9 +68,9 @@ def task_batch(shape: Shape) -> int | None:
     return min(max(int(1024 / shape.m), 4), 32)
 
 
-def likelihood(shape: Shape, noise: float) -> AbstractLikelihood:
+def likelihood(shape: Shape, noise: float, unit: float = 1.0) -> AbstractLikelihood:
     """Of numbers Gaussian noise, of classes the categorical one."""
-    return GaussianNoise(noise=noise) if shape.classes is None else Categorical(outputs=shape.classes)
+    return GaussianNoise(noise=noise, unit=unit) if shape.classes is None else Categorical(outputs=shape.classes)
 
 
 def network(

@@ -39,7 +39,7 @@ _MTGP = {"rate": Range(0.01, 0.1), "adapt_rate": Range(0.015, 0.15)}
 SPACES: dict[str, dict[str, Range]] = {
     "vanilla-gp": {"rate": Range(0.01, 0.2)},
     "dkl-gp": {"rate": Range(0.001, 0.05)},
-    "vanilla-bnn": {"spread": Range(0.5, 8.0), "adapt_rate": Range(0.005, 0.1)},
+    "vanilla-bnn": {"spread": Range(0.5, 8.0), "adapt_rate": Range(0.001, 0.1)},
     "pacoh-gp-map": _GP,
     "pacoh-gp-svgd": _GP,
     "pacoh-gp-vi": {**_GP, "temperature": Range(0.002, 0.05)},
