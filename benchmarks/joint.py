@@ -4,8 +4,9 @@
 
 A job: {"name", "environments": [{"name", "sizes": {}}], "method", "draws": [], "count", "rounds", "fixed": {},
 "space": {"rate": [a, b]}}. The first round has the default and settings spread over the space; each next one moves the
-best ones about. A setting's score is its mean validation log-likelihood below the Bayes-optimal predictor's, over environments and draws;
-for methods that predict points its error above that predictor's. "space": "tuning" takes the space of `--tune`.
+best ones about. A setting's score is its mean validation log-likelihood below the Bayes-optimal predictor's, over
+environments and draws; for methods that predict points its error above that predictor's. "space": "tuning" takes the
+space of `--tune`.
 """
 
 import time

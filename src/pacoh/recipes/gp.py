@@ -115,9 +115,9 @@ def mll_gp(
 ) -> PACOH:
     """The prior of maximal evidence; stopped early and on five tasks a step, or it fits the tasks too well.
 
-    On validation tasks of Cauchy and Sinusoid (draws 100-103; rates .006, .01): log-likelihoods .03, .16 and -.19, -.33,
-    RMSE 1.26, 1.17 and 1.94, 2.13 times the Bayes-optimal predictor's. With four layers and all tasks a step the best
-    rates gave -.14 and -.24, 1.34 and 2.00; with two layers and five tasks .22 and -.30, 1.15 and 2.32.
+    On validation tasks of Cauchy (draws 100-103, rates .006 and .01): log-likelihood .03 and .16, RMSE 1.26 and 1.17
+    times the Bayes-optimal predictor's; of Sinusoid -.19 and -.33, 1.94 and 2.13. With four layers and all tasks a step
+    the best rates gave -.14 and 1.34, -.24 and 2.00; with two layers and five tasks .22 and 1.15, -.30 and 2.32.
     """
     batch = min(task_batch(shape) or FEW, FEW) if batch is None else batch
     family = gp_prior(kernel=kernel, layers=layers, activation=activation, **prior)
