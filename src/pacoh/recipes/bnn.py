@@ -143,8 +143,8 @@ def vanilla_bnn(shape: Shape, *, exact: bool = False, hypotheses: int = 10, **se
     Of few points in the units of all tasks, with a strong likelihood, few small steps, and particles that move
     together. Validation tasks of Cauchy (draws 100 and 101): RMSE .294, log-likelihood -.18, calibration error .064;
     with four layers (noise .5, rate .003) .294, -.19 and .069, and that in the context's own units .292, -.26 and .076;
-    so, with repulsion (median bandwidth), beta = m and larger steps .304, -.43 and .079. Of Sinusoid, second against
-    last: 1.13 and 1.33, -1.38 and -1.85, .136 and .152. Tasks of many points are followed further: on half of six
+    so, with repulsion (median bandwidth), beta = m and larger steps .304, -.43 and .079. Of Sinusoid, first against
+    last: 1.15 and 1.33, -1.44 and -1.85, .141 and .152. Tasks of many points are followed further: on half of six
     meta-train sensors of Berkeley, learned from the other, 1,000 larger steps give an RMSE of .20 and 3,000 of .09.
     """
     kind = _CLASSES if shape.classes is not None else _MANY if shape.m > MANY else _FEW
