@@ -13,6 +13,7 @@ from pacoh.data import Dataset, pad, stack
 from pacoh.errors import PacohError
 from pacoh.inference.base import Adam, scan
 from pacoh.inference.svgd import SVGD
+from pacoh.learners.vanilla import levels_share
 from pacoh.priors import BNNPrior, Categorical, DiagonalGaussian, GaussianNoise, LastLayerBNN
 from pacoh.priors.base import Param, draw_start, log_mean_exp, standard_normals
 from pacoh.priors.bnn import TaskPosterior
@@ -325,8 +326,18 @@ def test_a_task_in_its_own_units_is_learned_alike_wherever_it_lies():
 
 
 def test_the_noise_of_a_network_alone_is_as_uncertain_as_its_unit_says():
-    prior = alone(spread=1.5, noise=0.4, noise_unit=0.2).prior
+    prior = alone(spread=1.5, noise=0.4, noise_unit=0.2, own_units=True).prior
     centre = jax.tree.map(lambda p: jnp.full(p.shape, p.loc), prior.specs(1))
     drawn = np.asarray(prior.weights.samples(centre, 4000, KEY)["own"]["log_noise"])
     assert drawn.mean() == pytest.approx(math.log(0.4), abs=0.02)
     assert drawn.std() == pytest.approx(0.3, rel=0.05)
+
+
+def test_tasks_of_levels_of_their_own_are_measured_in_their_own_units():
+    random = np.random.default_rng(0)
+    shape = Shape(20, 15.0, 1)
+    for between, share in ((0.0, 0.0), (2.0, 0.8)):  # the share of levels in the variance: between^2 / (1 + between^2)
+        y = between * random.normal(size=(20, 1)) + random.normal(size=(20, 15))
+        tasks = stack([(random.normal(size=(m, 1)), row[:m]) for m, row in zip([15, 9] * 10, y, strict=True)])
+        assert levels_share(tasks) == pytest.approx(share, abs=0.12)
+        assert bool(learner("vanilla-bnn", shape).fit(tasks, KEY).own_units) == (between > 0)

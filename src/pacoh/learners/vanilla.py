@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from pacoh.data import Dataset, Task
 from pacoh.inference.base import AbstractInference, Budget, scan
@@ -101,34 +101,47 @@ class Vanilla(AbstractMetaLearner):
 
 
 class FixedModel(AbstractMetaModel):
-    """A prior that nobody learned, conditioned on a context."""
+    """A prior that nobody learned, conditioned on a context in its own units or in those of all tasks."""
 
     prior: AbstractPrior
     rates: Rates
-    own_units: bool = eqx.field(static=True, default=True)
+    own_units: Bool[Array, ""]
 
-    def adapt(self, context: Dataset, key: Key) -> AbstractPredictor:
+    def adapt(self, context: Dataset, key: Key) -> Rescaled:
         """The posterior under the family's central prior."""
         centre = jax.tree.map(lambda p: jnp.full(p.shape, p.loc), self.prior.specs(context.x.shape[-1]))
-        betas = self.rates.betas(context.sizes)
-        if not self.own_units:
-            return self.prior.condition(centre, context, betas, key)
-        units = context_units(context)
-        return Rescaled(self.prior.condition(centre, in_units(context, units), betas, key), *units)
+        pairs = zip(context_units(context), (0.0, 1.0, 0.0, 1.0), strict=True)
+        x_loc, x_scale, y_loc, y_scale = (jnp.where(self.own_units, own, shared) for own, shared in pairs)
+        units = x_loc, x_scale, y_loc, y_scale
+        return Rescaled(
+            self.prior.condition(centre, in_units(context, units), self.rates.betas(context.sizes), key), *units
+        )
+
+
+def levels_share(tasks: Dataset) -> Float[Array, ""]:
+    """The share of the tasks' levels in the variance of targets: var(means) less what chance gives, over the whole."""
+    counts = jnp.maximum(tasks.sizes, 1)
+    means = jnp.where(tasks.mask, tasks.y, 0.0).sum(-1) / counts
+    squares = jnp.where(tasks.mask, (tasks.y - means[:, None]) ** 2, 0.0).sum(-1)
+    within = squares.sum() / jnp.maximum((counts - 1).sum(), 1)
+    between = jnp.maximum(means.var() - (within / counts).mean(), 0.0)
+    return between / jnp.maximum(between + within, jnp.finfo(between.dtype).tiny)
 
 
 class Fixed(AbstractMetaLearner):
     """The baseline without transfer for priors with nothing to fit: the Vanilla BNN.
 
     Inputs and targets are measured in the context's own units, or in those of the meta-train tasks (`own_units` False):
-    their mean and scale are then all that tasks share.
+    their mean and scale are then all that tasks share. None: in their own where the tasks' levels make more than three
+    tenths of the variance.
     """
 
     prior: AbstractPrior
     rates: Rates = BAYES
-    own_units: bool = eqx.field(static=True, default=True)
+    own_units: bool | None = eqx.field(static=True, default=True)
 
     def fit(self, tasks: Dataset, key: Key, valid: Task | None = None, budget: Budget | None = None) -> FixedModel:
-        """Passes the settings on."""
-        del tasks, key, valid, budget
-        return FixedModel(self.prior, self.rates, self.own_units)
+        """Looks at the tasks' levels at most."""
+        del key, valid, budget
+        own = levels_share(tasks) > 0.3 if self.own_units is None else jnp.asarray(self.own_units)
+        return FixedModel(self.prior, self.rates, own)

@@ -129,10 +129,10 @@ class Alone(NamedTuple):
     adapt_rate: float
     predict_beta: float
     together: bool
-    own_units: bool
+    own_units: bool | None
 
 
-_FEW = Alone(3, 1.4, 0.6, 0.2, 1000, 0.006, 10.0, together=True, own_units=False)
+_FEW = Alone(3, 1.4, 0.6, 0.2, 1000, 0.006, 10.0, together=True, own_units=None)
 _MANY = Alone(4, 1.4, 0.2, 1.0, 3000, 0.03, 1.0, together=False, own_units=True)
 _CLASSES = Alone(4, 4.0, 0.2, 1.0, 1000, 0.03, 1.0, together=False, own_units=True)
 
@@ -140,11 +140,11 @@ _CLASSES = Alone(4, 4.0, 0.2, 1.0, 1000, 0.03, 1.0, together=False, own_units=Tr
 def vanilla_bnn(shape: Shape, *, exact: bool = False, hypotheses: int = 10, **settings: Any) -> Fixed:
     """A network of zero-centred weights, all drawn, learned from one task by Stein particles.
 
-    Of few points in the units of all tasks, with a strong likelihood, few small steps, and particles that move
-    together. Validation tasks of Cauchy (draws 100 and 101): RMSE .294, log-likelihood -.18, calibration error .064;
-    with four layers (noise .5, rate .003) .294, -.19 and .069, and that in the context's own units .292, -.26 and .076;
-    so, with repulsion (median bandwidth), beta = m and larger steps .304, -.43 and .079. Of Sinusoid, first against
-    last: 1.15 and 1.33, -1.44 and -1.85, .141 and .152. Tasks of many points are followed further: on half of six
+    Of few points in the units of all tasks (unless tasks have levels of their own), with a strong likelihood, small
+    steps, and particles that move together. Validation tasks of Cauchy (draws 100 and 101): RMSE .294, log-likelihood
+    -.18, calibration error .064; with four layers (noise .5, rate .003) .294, -.19 and .069, and that in the
+    context's own units .292, -.26 and .076; so, with repulsion (median bandwidth), beta = m and larger steps
+    .304, -.43 and .079. Of Sinusoid, first against last: 1.15 and 1.33, -1.44 and -1.85, .141 and .152. Tasks of many points are followed further: on half of six
     meta-train sensors of Berkeley, learned from the other, 1,000 larger steps give an RMSE of .20 and 3,000 of .09.
     """
     kind = _CLASSES if shape.classes is not None else _MANY if shape.m > MANY else _FEW
