@@ -340,4 +340,4 @@ def test_tasks_of_levels_of_their_own_are_measured_in_their_own_units():
         y = between * random.normal(size=(20, 1)) + random.normal(size=(20, 15))
         tasks = stack([(random.normal(size=(m, 1)), row[:m]) for m, row in zip([15, 9] * 10, y, strict=True)])
         assert levels_share(tasks) == pytest.approx(share, abs=0.12)
-        assert bool(learner("vanilla-bnn", shape).fit(tasks, KEY).own_units) == (between > 0)
+        assert bool(learner("vanilla-bnn", shape, own_units=None).fit(tasks, KEY).own_units) == (between > 0)
