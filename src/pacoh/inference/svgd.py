@@ -25,7 +25,7 @@ def stein_direction(
     particles: Float[Array, "K D"], gradients: Float[Array, "K D"], bandwidth: Scalar | None
 ) -> Float[Array, "K D"]:
     """(1/K) sum_l [k(l, k) grad ln q(phi_l) + grad_{phi_l} k(phi_l, phi_k)], k = exp(-|.|^2/(2 ell))."""
-    centred = particles - particles.mean(0)  # small numbers, so that the products below lose no digits
+    centred = particles - particles[0]  # small numbers, so that the products below lose no digits
     products = jnp.einsum("kd,ld->kl", centred, centred)  # no transposed copy, also under `vmap`
     norms = jnp.diag(products)
     squared = jnp.maximum(norms[:, None] + norms[None] - 2 * products, 0.0)

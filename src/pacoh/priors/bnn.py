@@ -182,10 +182,12 @@ class TaskPosterior(AbstractLogDensity):
         del key
         h = self.hypothesis(phi)
         one = jax.tree.map(lambda leaf: leaf[None], self.data)
+        weights, alone = self.prior.weights, leading(self.phis) == 1
 
-        def under(phi):
-            log_prior = self.prior.weights.log_prob(self.prior.drawn(phi), h)
-            return log_prior + self.prior.log_weights(phi, h, one, self.beta[None])[0]
+        def under(prior_phi):
+            drawn = self.prior.drawn(prior_phi)
+            log_prior = weights.log_prob_in_units(drawn, phi) if alone else weights.log_prob(drawn, h)
+            return log_prior + self.prior.log_weights(prior_phi, h, one, self.beta[None])[0]
 
         return log_mean_exp(jax.vmap(under)(self.phis))
 
