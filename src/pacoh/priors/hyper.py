@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from pacoh.errors import PacohError
+from pacoh.inference.starts import Layout
 from pacoh.priors.base import AbstractHyperPrior, Param, draw_start, standard_normal
 from pacoh.types import Key, Params, Scalar
 
@@ -32,13 +33,10 @@ class Gaussian(AbstractHyperPrior):
 
     def log_density(self, phi: Params) -> Scalar:
         """The same: it needs no draws."""
-        terms = jax.tree.map(
-            lambda p, m, s: (-0.5 * ((p - m) / s) ** 2 - jnp.log(s) - 0.5 * math.log(2 * math.pi)).sum(),
-            phi,
-            self.loc,
-            self.sd,
-        )
-        return sum(jax.tree.leaves(terms), jnp.zeros(()))
+        flatten = Layout.of(self.loc).flatten
+        sd = flatten(jax.tree.map(lambda m, s: jnp.broadcast_to(s, m.shape), self.loc, self.sd))
+        z = (flatten(phi) - flatten(self.loc)) / sd
+        return (-0.5 * z**2 - jnp.log(sd) - 0.5 * math.log(2 * math.pi)).sum()
 
 
 class Flat(AbstractHyperPrior):

@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from pacoh.priors.base import Param, standard_normals
+from pacoh.inference.starts import Layout
+from pacoh.priors.base import Param, normal_rows
 from pacoh.priors.hyper import Gaussian
 from pacoh.types import Key, Params, Scalar
 
@@ -96,7 +97,11 @@ class DiagonalGaussian(AbstractWeights):
 
     def samples(self, phi: Params, count: int, key: Key) -> Params:
         """The same, `count` times."""
-        return jax.tree.map(_spread, *self.place(phi), standard_normals(phi["loc"], count, key))
+        loc, sd = self.place(phi)
+        layout = Layout.of(loc)
+        flat_loc = layout.flatten(loc)
+        rows = _spread(flat_loc, layout.flatten(sd), normal_rows(count, len(flat_loc), key))
+        return jax.vmap(layout.unflatten)(rows)
 
     def log_prob(self, phi: Params, h: Params) -> Scalar:
         """sum ln N(h; loc, sd^2)."""
