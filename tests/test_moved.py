@@ -25,8 +25,10 @@ def wave(x, shift=0.0, stretch=1.0):
 
 
 def moved_tasks() -> Dataset:
+    """Noisy, so that single precision tells their covariance apart from a singular one."""
     xs = [RANDOM.uniform(-1.7, 1.7, (12, 1)) for _ in SHIFTS]
-    return stack([(x, wave(x, *move)) for x, *move in zip(xs, SHIFTS, STRETCHES, strict=True)])
+    moves = zip(xs, SHIFTS, STRETCHES, strict=True)
+    return stack([(x, wave(x, *move) + 0.03 * RANDOM.normal(size=len(x))) for x, *move in moves])
 
 
 TASKS = moved_tasks()
