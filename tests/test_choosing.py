@@ -129,7 +129,7 @@ def test_a_gain_within_two_standard_errors_counts_for_nothing(gains, taken):
 @pytest.mark.slow
 def test_a_common_period_is_found_and_waves_are_chosen():
     tasks = sets.periodic(np.random.default_rng(4))
-    choice = pacoh.choose(tasks)
+    choice = pacoh.choose(tasks, tune=pacoh.Tune(settings=2, seconds=240))
     assert choice.settings["kernel"] == "se+linear+waves"
     assert any("with waves in its kernel scores" in reason for reason in choice.reasons)
 
