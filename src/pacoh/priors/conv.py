@@ -4,7 +4,7 @@ import itertools
 import math
 
 import equinox as eqx
-import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from pacoh.errors import PacohError
@@ -35,7 +35,7 @@ class ConvNet(AbstractNet):
             raise PacohError("A convolutional network needs one layer or more.")
 
     @property
-    def features(self) -> int:
+    def seen(self) -> int:
         """How many numbers the linear layer sees."""
         side = self.side
         for _ in self.channels:
@@ -59,23 +59,41 @@ class ConvNet(AbstractNet):
             else:
                 weights, bias = Param(shape, "weight", unit=unit, start=1.0), Param((channels,), "bias")
             layers.append({"w": weights, "b": bias})
-        glorot = (2 * self.features / (self.features + out)) ** 0.5
-        last = Param((self.features, out), "weight", unit=self.features**-0.5, start=glorot)
+        glorot = (2 * self.seen / (self.seen + out)) ** 0.5
+        last = Param((self.seen, out), "weight", unit=self.seen**-0.5, start=glorot)
         return [*layers, {"w": last, "b": Param((out,), "bias")}]
 
     def __call__(self, params: Params, x: Float[Array, "m d"]) -> Float[Array, "m out"]:
         """The outputs at the rows of x."""
         *hidden, last = params
+        return self._deep(hidden, x) @ last["w"] + last["b"]
+
+    def features(self, hidden: Params, x: Float[Array, "m d"]) -> Float[Array, "m p"]:
+        """What the last layer sees, and a one for its bias."""
+        deep = self._deep(hidden, x)
+        return jnp.concatenate([deep, jnp.ones_like(deep[:, :1])], -1)
+
+    def _deep(self, layers: Params, x: Array) -> Array:
         images = x.reshape(-1, self.side, self.side, self.depth)
-        for layer in hidden:
+        for layer in layers:
             images = ACTIVATIONS[self.activation](convolution(images, layer["w"]) + layer["b"])
-        return images.reshape(len(x), -1) @ last["w"] + last["b"]
+        return images.reshape(len(x), -1)
 
 
 def convolution(images: Float[Array, "m s s c"], kernels: Float[Array, "k k c o"]) -> Float[Array, "m t t o"]:
-    """sum_{u, v, c} images[2i + u - p, 2j + v - p, c] kernels[u, v, c], zeros outside; p = 1 for odd s, else 0."""
-    numbers = ("NHWC", "HWIO", "NHWC")
-    return jax.lax.conv_general_dilated(images, kernels, (STRIDE, STRIDE), "SAME", dimension_numbers=numbers)
+    """sum_{u, v, c} images[2i + u - p, 2j + v - p, c] kernels[u, v, c], zeros outside; p = 1 for odd s, else 0.
+
+    As a product of patches with kernels: many networks at a time are then one batched product, where XLA's own
+    convolution goes by groups (the gradient of 40 networks on 25 images: .36 s instead of 65 s on a core).
+    """
+    side = -(-images.shape[1] // STRIDE)
+    short = max((side - 1) * STRIDE + KERNEL - images.shape[1], 0)
+    pad = (short // 2, short - short // 2)
+    padded = jnp.pad(images, ((0, 0), pad, pad, (0, 0)))
+    last = STRIDE * (side - 1) + 1
+    shifts = itertools.product(range(KERNEL), repeat=2)
+    patches = jnp.concatenate([padded[:, u : u + last : STRIDE, v : v + last : STRIDE] for u, v in shifts], -1)
+    return patches @ kernels.reshape(-1, kernels.shape[-1])
 
 
 def image_net(d: int, channels: tuple[int, ...], activation: str, reach: float) -> ConvNet:

@@ -42,16 +42,47 @@ class AbstractLikelihood(eqx.Module):
         """f at the query points, from one hypothesis' outputs."""
 
 
-class GaussianNoise(AbstractLikelihood):
-    """y = f + noise; `noise` is the sd about which its log is learned, in learner units, `unit` how far it moves."""
+class AbstractGaussian(AbstractLikelihood):
+    """Targets that are the outputs with normal noise of one sd: a linear last layer can be integrated out.
+
+    `noise` is the sd about which its log is learned, `unit` how far it moves.
+    """
+
+    noise: eqx.AbstractVar[float]
+    unit: eqx.AbstractVar[float]
+
+    def specs(self) -> dict[str, Param]:
+        """The log noise sd."""
+        return {"log_noise": Param((), "noise", loc=math.log(self.noise), unit=self.unit)}
+
+    @abc.abstractmethod
+    def targets(self, y: Num[Array, " m"]) -> Float[Array, "m o"]:
+        """What the outputs are to be."""
+
+    @abc.abstractmethod
+    def marginal(
+        self, loc: Float[Array, "J q o"], variance: Float[Array, "J q o"], noise: Float[Array, " J"]
+    ) -> AbstractPredictive:
+        """The predictive where the outputs are normal given each hypothesis; `noise` is the variance, 0 for f."""
+
+
+class GaussianNoise(AbstractGaussian):
+    """y = f + noise, in learner units."""
 
     noise: float = eqx.field(static=True, default=0.2)
     outputs: int = eqx.field(static=True, default=1)
     unit: float = eqx.field(static=True, default=1.0)
 
-    def specs(self) -> dict[str, Param]:
-        """The log noise sd."""
-        return {"log_noise": Param((), "noise", loc=math.log(self.noise), unit=self.unit)}
+    def targets(self, y: Num[Array, " m"]) -> Float[Array, "m o"]:
+        """y itself."""
+        return y[:, None]
+
+    def marginal(
+        self, loc: Float[Array, "J q o"], variance: Float[Array, "J q o"], noise: Float[Array, " J"]
+    ) -> GaussianMixture:
+        """One normal a hypothesis."""
+        total = jnp.maximum(variance[..., 0] + noise[:, None], jnp.finfo(loc.dtype).tiny)
+        return GaussianMixture(loc[..., 0], jnp.sqrt(total))
 
     def log_prob(self, own: Params, out: Float[Array, "m o"], y: Num[Array, " m"]) -> Float[Array, " m"]:
         """ln N(y; f, sigma^2)."""
@@ -99,3 +130,43 @@ class Categorical(AbstractLikelihood):
     def function(self, out: Float[Array, "q o"]) -> Float[Array, "q o"]:
         """The classes' probabilities."""
         return jax.nn.softmax(out)
+
+
+class Coded(AbstractGaussian):
+    """y is one of `outputs` classes; its code e_y (a one among zeros) is the outputs with normal noise.
+
+    As sums of squares stand in for the categorical likelihood in least-squares classification: a class is as probable
+    as its code is dense, p(c) ~ N(e_c; outputs, sigma^2). The last layer has a closed-form posterior then, and what the
+    layers below are worth to a task whose labels mean nothing to another can be learned.
+    """
+
+    outputs: int = eqx.field(static=True)
+    noise: float = eqx.field(static=True, default=0.3)
+    unit: float = eqx.field(static=True, default=1.0)
+
+    def targets(self, y: Num[Array, " m"]) -> Float[Array, "m o"]:
+        """The codes."""
+        return jax.nn.one_hot(y, self.outputs)
+
+    def log_prob(self, own: Params, out: Float[Array, "m o"], y: Num[Array, " m"]) -> Float[Array, " m"]:
+        """ln N(e_y; outputs, sigma^2 I)."""
+        z = (self.targets(y) - out) * jnp.exp(-own["log_noise"])
+        return -0.5 * (z**2).sum(-1) - self.outputs * (own["log_noise"] + 0.5 * math.log(2 * math.pi))
+
+    def predictive(self, own: Params, out: Float[Array, "J q o"]) -> CategoricalMixture:
+        """One categorical a hypothesis."""
+        return self.marginal(out, jnp.zeros_like(out), jnp.exp(2 * own["log_noise"]))
+
+    def latent(self, own: Params, out: Float[Array, "J q o"]) -> CategoricalMixture:
+        """The same: the classes' probabilities are all that the hypotheses differ in."""
+        return self.predictive(own, out)
+
+    def marginal(
+        self, loc: Float[Array, "J q o"], variance: Float[Array, "J q o"], noise: Float[Array, " J"]
+    ) -> CategoricalMixture:
+        """ln N(e_c; loc, variance + noise) up to what classes share: (loc_c - 1/2) / (variance_c + noise)."""
+        return CategoricalMixture((loc - 0.5) / (variance + noise[:, None, None]))
+
+    def function(self, out: Float[Array, "q o"]) -> Float[Array, "q o"]:
+        """The classes' probabilities, at the noise that is expected before any is learned."""
+        return jax.nn.softmax(out / self.noise**2)

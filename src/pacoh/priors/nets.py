@@ -39,6 +39,14 @@ class AbstractNet(eqx.Module):
     def __call__(self, params: Params, x: Float[Array, "m d"]) -> Float[Array, "m out"]:
         """The outputs at the rows of x."""
 
+    @abc.abstractmethod
+    def features(self, hidden: Params, x: Float[Array, "m d"]) -> Float[Array, "m p"]:
+        """What the last layer sees, and a one for its bias."""
+
+    def head(self, last: Params) -> Float[Array, "p out"]:
+        """The last layer's weights in the order of the features."""
+        return jnp.concatenate([last["w"], last["b"][None]])
+
 
 class MLP(AbstractNet):
     """A network with the given hidden widths.
@@ -101,7 +109,7 @@ class MLP(AbstractNet):
 
     def head(self, last: Params) -> Float[Array, "p out"]:
         """The last layer's weights in the order of the features."""
-        return jnp.concatenate([last["w"], last["b"][None], *([last["share"]] if self.waves else [])])
+        return jnp.concatenate([super().head(last), *([last["share"]] if self.waves else [])])
 
     def _deep(self, layers: Params, x: Array) -> Array:
         activate = ACTIVATIONS[self.activation]

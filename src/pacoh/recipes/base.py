@@ -11,7 +11,7 @@ from pacoh.inference.vi import VI
 from pacoh.learners.base import AbstractMetaLearner
 from pacoh.priors.conv import image_net
 from pacoh.priors.hyper import GroupGaussian
-from pacoh.priors.likelihoods import AbstractLikelihood, Categorical, GaussianNoise
+from pacoh.priors.likelihoods import AbstractLikelihood, Categorical, Coded, GaussianNoise
 from pacoh.priors.nets import MLP, AbstractNet
 
 
@@ -68,9 +68,11 @@ def task_batch(shape: Shape) -> int | None:
     return min(max(int(1024 / shape.m), 4), 32)
 
 
-def likelihood(shape: Shape, noise: float, unit: float = 1.0) -> AbstractLikelihood:
-    """Of numbers Gaussian noise, of classes the categorical one."""
-    return GaussianNoise(noise=noise, unit=unit) if shape.classes is None else Categorical(outputs=shape.classes)
+def likelihood(shape: Shape, noise: float, unit: float = 1.0, *, coded: bool = False) -> AbstractLikelihood:
+    """Of numbers Gaussian noise, of classes the categorical one, or noise on their codes."""
+    if shape.classes is None:
+        return GaussianNoise(noise=noise, unit=unit)
+    return Coded(outputs=shape.classes, noise=noise, unit=unit) if coded else Categorical(outputs=shape.classes)
 
 
 def network(

@@ -47,7 +47,7 @@ def bnn_prior(
     points: int | None = None,
     coupled: bool = False,
     together: bool = False,
-    exact: bool = True,
+    exact: bool | None = None,
     hypotheses: int = 5,
     adapt_steps: int = 200,
     adapt_rate: float = 0.03,
@@ -55,20 +55,21 @@ def bnn_prior(
     """A prior over the weights of a network, from names and numbers; `conv` is for inputs that are square images.
 
     In regression the last layer is integrated out (`exact`), two draws of the others are enough, and 64 waves stand
-    beside them; else all is drawn (ten times, for classes fifty), and there are none. The log noise sd has the prior
-    sd `spread` `noise_unit`. With `together` the hypotheses of a task all move by the mean of their scores, Stein's
-    direction for an endless bandwidth: they stay as different as they were drawn.
+    beside them; else all is drawn (ten times, for classes fifty), and there are none. With `exact` classes are codes
+    with normal noise, for tasks whose labels are their own: draws of a last layer say nothing about such a task. The
+    log noise sd has the prior sd `spread` `noise_unit`. With `together` the hypotheses of a task all move by the mean
+    of their scores, Stein's direction for an endless bandwidth: they stay as different as they were drawn.
     """
-    exact = exact and shape.classes is None and net == "mlp"
+    exact = (shape.classes is None and net == "mlp") if exact is None else exact
     draws = (2 if exact else 10 if shape.classes is None else 50) if draws is None else draws
-    waves = (64 if exact else 0) if waves is None else waves
-    spread = (0.23 if shape.classes is None else 0.4) if spread is None else spread
+    waves = (64 if exact and net == "mlp" else 0) if waves is None else waves
+    spread = (0.23 if shape.classes is None or exact else 0.4) if spread is None else spread
     bandwidth = math.inf if together else None
     engine = SVGD(particles=hypotheses, optimizer=Adam(adapt_rate, adapt_steps), bandwidth=bandwidth)
     rest: dict[str, Any] = {"weights": DiagonalGaussian(spread), "adaptation": engine, "draws": draws}
     rest |= {"points": points, "average": average, "coupled": coupled}
     rest |= {"net": network(shape, net, (width,) * layers, activation, reach, waves)}
-    rest |= {"likelihood": likelihood(shape, noise, noise_unit)}
+    rest |= {"likelihood": likelihood(shape, noise, noise_unit, coded=exact)}
     return LastLayerBNN(**rest) if exact else BNNPrior(**rest)
 
 
@@ -99,8 +100,9 @@ def pacoh_nn(
     are taken to a power that the meta-train tasks choose, unless `sharpen` is False. One prior alone gets 20 hypotheses
     of classes: five leave their probabilities rough.
     """
-    predict_beta = (0.5 if shape.classes is None else 8.0) if predict_beta is None else predict_beta
-    rate = (0.003 if shape.classes is None else 0.01) if rate is None else rate
+    drawn = shape.classes is not None and not prior.get("exact")
+    predict_beta = (8.0 if drawn else 0.5 if shape.classes is None else 1.0) if predict_beta is None else predict_beta
+    rate = (0.01 if drawn else 0.003) if rate is None else rate
     if sharpen and shape.classes is None:
         raise PacohError("Only probabilities of classes can be sharpened; for numbers leave out `sharpen`.")
     inference = engine(Adam(rate, steps))
