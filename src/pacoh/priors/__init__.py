@@ -6,7 +6,7 @@ from pacoh.priors.gp import GPPrior, paper_gp
 from pacoh.priors.hyper import Flat, Gaussian, GroupGaussian
 from pacoh.priors.kernels import SE, Linear, Matern, Product, Sum, Warped, Waves
 from pacoh.priors.last_layer import LastLayerBNN
-from pacoh.priors.likelihoods import Categorical, GaussianNoise
+from pacoh.priors.likelihoods import Categorical, Coded, GaussianNoise
 from pacoh.priors.means import Constant, LinearMean, Network, SumMean
 from pacoh.priors.nets import MLP
 from pacoh.priors.weights import DiagonalGaussian
@@ -19,6 +19,7 @@ __all__ = [
     "AbstractPrior",
     "BNNPrior",
     "Categorical",
+    "Coded",
     "Constant",
     "DiagonalGaussian",
     "Flat",
