@@ -144,7 +144,7 @@ def _turn(studies: list[Any]) -> int:
     return untried[0] if untried else int(np.argmax([_best(study) for study in studies]))
 
 
-def _study(optuna: Any, asked: Search, column: Column, row: Row, out: Path, form: dict[str, str]) -> Any:
+def _study(optuna: Any, asked: Search, column: Column, row: Row, out: Path, form: dict[str, Any]) -> Any:
     storage = asked.storage or f"sqlite:///{(out / 'trials.db').resolve()}"
     said = json.dumps([column.settings, row.settings | form, asked.draw, asked.tasks], sort_keys=True)
     name = f"{column.key}/{row.name} {said}"
@@ -233,7 +233,7 @@ def _by(row: Row, column: Column) -> str:
 
 
 def _written(
-    asked: Search, kinds: list[dict[str, str]], studies: list[Any], column: Column, row: Row, out: Path, judges: str
+    asked: Search, kinds: list[dict[str, Any]], studies: list[Any], column: Column, row: Row, out: Path, judges: str
 ) -> dict[str, Any]:
     default = [trial.value for trial in _finished(studies[0]) if trial.user_attrs.get("default")]
     tried = [

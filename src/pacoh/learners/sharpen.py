@@ -106,8 +106,11 @@ class Sharpened(AbstractTrainedLearner):
 
             return jax.vmap(under)(jnp.asarray(_POWERS, float)), query.mask.sum()
 
-        again = jax.tree.map(lambda leaf: jnp.repeat(leaf, self.repeats, 0), tasks)
-        totals, counts = jax.vmap(scores)(again, jax.random.split(key, len(again.mask)))
+        def once(key):
+            totals, counts = jax.vmap(scores)(tasks, jax.random.split(key, len(tasks.mask)))
+            return totals.sum(0), counts.sum()
+
+        totals, counts = jax.lax.map(once, jax.random.split(key, self.repeats))  # all at once take as much more memory
         best = jnp.asarray(_POWERS, float)[jnp.argmax(totals.sum(0))]
         return jnp.where(counts.sum() > 0, best, 1.0)
 

@@ -66,21 +66,24 @@ SPACES: dict[str, dict[str, Range]] = {
 
 _ROUGH = {"kernel": "matern12"}  # what was seen last counts most
 _LINEAR = {"mean": "linear"}
-_GP_FORMS = ({"kernel": "network"}, _ROUGH, _ROUGH | _LINEAR, _LINEAR)
+_GP_FORMS = (_LINEAR, _ROUGH | _LINEAR, _ROUGH, {"kernel": "network"})
 _GELU, _TANH, _RELU = ({"activation": name} for name in ("gelu", "tanh", "relu"))
 
-FORMS: dict[str, tuple[dict[str, str], ...]] = {
+_LONG = {"steps": 3000}  # the defaults stop early, for few small tasks
+
+FORMS: dict[str, tuple[dict[str, Any], ...]] = {
     "vanilla-gp": (_ROUGH, {"kernel": "se+linear"}),
     "dkl-gp": (_RELU,),
     "vanilla-bnn": (_TANH, _RELU),
     **dict.fromkeys(("pacoh-gp-map", "pacoh-gp-svgd", "pacoh-gp-vi"), _GP_FORMS),
     **dict.fromkeys(("pacoh-nn-map", "pacoh-nn-svgd", "pacoh-nn-vi"), (_TANH, _RELU)),
     "mll-gp": ({"kernel": "se+linear"}, _ROUGH, _ROUGH | _LINEAR, _LINEAR),
-    **dict.fromkeys(("maml", "fo-maml", "reptile", "mr-maml-w", "mr-maml-a", "bmaml"), (_TANH, _RELU)),
-    **dict.fromkeys(("np", "cnp", "anp", "mlap-m", "mlap-s"), (_TANH, _RELU)),
+    **dict.fromkeys(("maml", "fo-maml", "reptile", "mr-maml-w", "mr-maml-a", "bmaml"), (_LONG, _TANH, _RELU)),
+    **dict.fromkeys(("np", "cnp", "anp"), (_LONG, _TANH, _RELU)),
+    **dict.fromkeys(("mlap-m", "mlap-s"), (_TANH, _RELU)),
     "mtgp": (_ROUGH,),
 }
-"""Settings that make another program, beside the default: each is compiled, and tuned, by itself."""
+"""Settings that make another program, or a longer training, beside the default: each is tuned by itself."""
 
 
 def space(method: str, fixed: Mapping[str, Any]) -> dict[str, Range]:
@@ -102,7 +105,7 @@ def free(method: str, fixed: Mapping[str, Any]) -> dict[str, Range]:
     return {name: axis for name, axis in whole.items() if name not in taken}
 
 
-def forms(method: str, fixed: Mapping[str, Any]) -> list[dict[str, str]]:
+def forms(method: str, fixed: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The forms of a method that leave the fixed settings alone, the default first."""
     if fixed.get("paper") is not None:
         return [{}]
