@@ -26,7 +26,9 @@ HAND = ("pacoh-gp-map", "pacoh-gp-svgd", "pacoh-gp-vi")
 def write(folder: Path, pairs: list[tuple[np.ndarray, np.ndarray]]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for i, (x, y) in enumerate(pairs):
-        np.savetxt(folder / f"{i:03d}.csv", np.column_stack([x, y]), delimiter=",", header="x,y", comments="")
+        inputs = ["x"] if np.ndim(x) == 1 or x.shape[1] == 1 else [f"x{k}" for k in range(x.shape[1])]
+        header = ",".join([*inputs, "y"])
+        np.savetxt(folder / f"{i:03d}.csv", np.column_stack([x, y]), delimiter=",", header=header, comments="")
     return folder
 
 

@@ -47,6 +47,12 @@ def raised(random: np.random.Generator, x: np.ndarray) -> np.ndarray:
     return 22 + x + 1.5 * np.sin(2 * np.pi * x / 3.7)
 
 
+def constant(random: np.random.Generator, x: np.ndarray) -> np.ndarray:
+    """The same value everywhere."""
+    del random
+    return np.full(len(x), 7.0)
+
+
 def scaled(random: np.random.Generator, x: np.ndarray) -> np.ndarray:
     """A machine in another unit."""
     return 5 * (raised(random, x) - 20)
@@ -71,6 +77,25 @@ HELPING = {
     "machines, faster": partial(sets.machines, odd=(faster, faster)),
     "machines, raised and scaled": partial(sets.machines, odd=(raised, scaled)),
     "machines, 40 with three": partial(sets.machines, n=40, odd=(sets.jumping, noise, flipped)),
+    "machines, noise 0.3": partial(sets.machines, noise=0.3),
+    "machines, 25": partial(sets.machines, n=25),
+    "machines, 3 to 10 points": partial(sets.machines, points=(3, 10)),
+    "machines, 60 points": partial(sets.machines, points=(60, 60)),
+    "machines, both inputs": partial(sets.machines, d=2, second=0.2),
+    "machines, period 6": partial(sets.machines, period=6.0, wave=3.0),
+    "machines, other units": partial(sets.measured, make=sets.machines, x=(1e6, 1e3), y=(0, 1e3)),
+    "machines, dates": partial(sets.measured, make=sets.machines, x=(1e6, 1)),
+    "machines, three others": partial(sets.machines, odd=(sets.falling, sets.jumping, flipped)),
+    "machines, one constant": partial(sets.machines, odd=(constant,)),
+    "machines, noise and constant": partial(sets.machines, odd=(noise, constant)),
+    "machines, 8 with one": partial(sets.machines, n=8, odd=(sets.falling,)),
+    "machines, 25 with two": partial(sets.machines, n=25, odd=(sets.falling, sets.jumping)),
+    "machines, noisy with two": partial(sets.machines, noise=0.3, odd=(sets.falling, sets.jumping)),
+    "machines, units with two": partial(
+        sets.measured, make=partial(sets.machines, odd=(sets.falling, sets.jumping)), x=(1e6, 1e3), y=(0, 1e3)
+    ),
+    "periodic, 8": partial(sets.periodic, n=8),
+    "periodic, long": partial(sets.periodic, period=(6.0, 6.0), amplitude=(1, 5)),
 }
 USELESS = {
     "unrelated": sets.unrelated,
@@ -83,14 +108,24 @@ USELESS = {
     "unrelated, 60 points": partial(sets.unrelated, points=60),
     "unrelated, 30 tasks": partial(sets.unrelated, n=30),
     "unrelated, two inputs": partial(sets.unrelated, d=2, length=(1, 5)),
+    "unrelated, 8 tasks": partial(sets.unrelated, n=8),
+    "unrelated, noisy": partial(sets.unrelated, noise=0.3),
+    "unrelated, units": partial(sets.measured, make=sets.unrelated, x=(1e6, 1), y=(0, 1e3)),
+    "lines": sets.lines,
 }
 FOUR = ("machines", "periodic", "unrelated", "machines with two others")
+
+
+def outliers(make: Callable) -> int:
+    """How many tasks of a set, its last ones, are of another kind."""
+    given = getattr(make, "keywords", {})
+    return outliers(given["make"]) if "make" in given else len(given.get("odd", ()))
 
 
 def judge(name: str, seed: int) -> dict:
     """One command on one set, and how its answer compares with the known one."""
     make: Callable = (HELPING | USELESS)[name]
-    tasks, odd = make(np.random.default_rng(seed)), len(getattr(make, "keywords", {}).get("odd", ()))
+    tasks, odd = make(np.random.default_rng(seed)), outliers(make)
     with tempfile.TemporaryDirectory() as work:
         folder = write(Path(work) / "tasks", tasks)
         began = time.monotonic()

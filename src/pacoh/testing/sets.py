@@ -8,6 +8,7 @@ from pacoh.environments.base import Pair
 
 Random = np.random.Generator
 Odd = Callable[[Random, np.ndarray], np.ndarray]
+Make = Callable[[Random], list[Pair]]
 
 
 def machines(
@@ -20,13 +21,18 @@ def machines(
     phase: float = 0.05,
     noise: float = 0.1,
     d: int = 1,
+    second: float = 0.0,
     odd: tuple[Odd, ...] = (),
 ) -> list[Pair]:
-    """y = o_i + s_i x + wave sin(2 pi (x / period + p_i)) + noise, on the first of d inputs; the last are `odd`."""
+    """y = o_i + s_i x + wave sin(2 pi (x / period + p_i)) + second u^2 + noise; the last are `odd`.
+
+    x is the first of d inputs and u the second, about 5; the others have no say.
+    """
 
     def machine() -> Pair:
         x = random.uniform(0, 10, (random.integers(points[0], points[1] + 1), d))
         shared = wave * np.sin(2 * np.pi * (x[:, 0] / period + random.normal(0, phase)))
+        shared += second * np.square(x[:, 1:2] - 5).sum(1)
         own = random.normal(2, 1) + random.normal(1, 0.2) * x[:, 0]
         return x, own + shared + noise * random.normal(size=len(x))
 
@@ -35,6 +41,13 @@ def machines(
         return x, kind(random, x[:, 0]) + noise * random.normal(size=20)
 
     return [*(machine() for _ in range(n - len(odd))), *map(other, odd)]
+
+
+def measured(
+    random: Random, make: Make, *, x: tuple[float, float] = (0, 1), y: tuple[float, float] = (0, 1)
+) -> list[Pair]:
+    """The tasks of `make` in other units: offset and scale of x and of y."""
+    return [(x[0] + x[1] * inputs, y[0] + y[1] * targets) for inputs, targets in make(random)]
 
 
 def falling(random: Random, x: np.ndarray) -> np.ndarray:
@@ -82,4 +95,13 @@ def unrelated(
         near = np.square(x[:, None] - x).sum(-1) / np.exp(random.uniform(*np.log(length))) ** 2
         smooth = np.linalg.cholesky(np.exp(-0.5 * near) + 1e-8 * np.eye(points)) @ random.normal(size=points)
         tasks.append((x, random.normal() + scale * (smooth + noise * random.normal(size=points))))
+    return tasks
+
+
+def lines(random: Random, n: int = 15, *, points: int = 40, noise: float = 0.1) -> list[Pair]:
+    """Lines of any slope and level: that they are straight is all that they share."""
+    tasks = []
+    for _ in range(n):
+        x, slope, level = random.uniform(0, 10, (points, 1)), random.normal(), 3 * random.normal()
+        tasks.append((x, level + slope * x[:, 0] + noise * random.normal(size=points)))
     return tasks

@@ -14,19 +14,20 @@ from pacoh.reading import read
 from pacoh.transfer import contexts as drawing
 from pacoh.transfer import folds, unlike
 from pacoh.transfer.choice import PLAIN, choose
-from pacoh.transfer.compare import Comparison, compare, weak
+from pacoh.transfer.compare import Comparison, compare, plain_clouds, weak
 from pacoh.transfer.contexts import FEW_POINTS, HALF, MOST, Contexts
 from pacoh.transfer.findings import Report
 from pacoh.transfer.folds import Tell, Trainer
 from pacoh.transfer.illustrations import illustrate
 from pacoh.transfer.judge import HARMS, HELPS, NO_BENEFIT
 from pacoh.transfer.scores import Scores, score
+from pacoh.tuning.folds import select
 
 __all__ = ["HARMS", "HELPS", "NO_BENEFIT", "Report", "report"]
 
-REPEATS = 4
-"""Random contexts of each size, a task."""
-_PARTS = 16  # at most, of two tasks
+REPEATS, CLASS_REPEATS = 4, 2
+"""Random contexts of each size, a task: fewer of classes, whose networks take their time for each."""
+_PARTS, _CLASS_PARTS = 16, 4  # at most, of two tasks
 
 
 def report(
@@ -57,7 +58,8 @@ def report(
     """
     began = time.perf_counter()
     tasks = read(source, task=task, target=target, classes=classes, categorical=categorical)
-    contexts = drawing.draw(tasks, REPEATS, seed)
+    of_classes = tasks.classes is not None
+    contexts = drawing.draw(tasks, CLASS_REPEATS if of_classes else REPEATS, seed)
     able = np.flatnonzero(contexts.amounts[HALF] > 0)
     if len(able) < 3:
         raise PacohError(
@@ -65,26 +67,26 @@ def report(
             f"{len(tasks)}. Give more tasks, or tasks with more points."
         )
     trainer = Trainer(tasks, choose(tasks, method, settings), seed, progress)
-    screened = _screen(trainer, contexts, able) if len(tasks) >= unlike.LEAST else _Screened([], [])
-    groups = folds.groups(able, seed)
+    enough = len(tasks) >= unlike.LEAST
+    screened = _screen(trainer, contexts, able) if enough and not of_classes else _Screened([], [])
+    groups = folds.groups(able, seed, folds.CLASSES if of_classes else folds.NUMBERS)
     odd, (models, told) = screened.odd, _leave_out(trainer, contexts, groups, screened.odd)
-    if screened.parts:
+    if enough:
         more = [task for task in unlike.stand_out(told, unlike.heard(tasks)) if task not in odd]
         if more and len(odd) + len(more) <= len(tasks) // 4:
             odd = [*odd, *more]
             models, told = _leave_out(trainer, contexts, groups, odd)
-    comparison = compare(models, _plain(trainer, contexts, groups, odd), groups, able, contexts)
+    comparison = compare(models, _plain(trainer, models, contexts, groups, odd), groups, able, contexts)
     parts = [*_few(trainer, contexts, able, odd), *screened.parts]
     curve = [(len(part.learned_from[0]), part.ratio(comparison, odd)) for part in parts]
     curve.append((models[0].card["tasks"], comparison.ratio(FEW_POINTS)))
-    named = [one for part in screened.parts for one in unlike.named(tasks, odd, told, part.error, part.learned_from)]
-    one_input = tasks.classes is None and tasks.x[0].shape[1] == 1
+    one_input = not of_classes and tasks.x[0].shape[1] == 1
     return Report(
         tasks=tasks,
         choice=trainer.choice,
         contexts=contexts,
         comparison=comparison,
-        unlike=tuple(named),
+        unlike=tuple(unlike.named(tasks, odd, told, _harms(screened.parts, odd))),
         curve=tuple(curve),
         pictures=illustrate(models, comparison, groups, contexts) if one_input else (),
         origin=origin or _origin(source, task=task, target=target, classes=classes, categorical=categorical),
@@ -117,7 +119,8 @@ def _few(trainer: Trainer, contexts: Contexts, able: np.ndarray, odd: Sequence[i
     family = np.setdiff1d(np.arange(len(trainer.tasks)), odd)
     if len(family) < 6:
         return []
-    chosen = folds.divided(family, len(family) // 2, 2, trainer.seed)[:_PARTS]
+    most = _PARTS if trainer.tasks.classes is None else _CLASS_PARTS
+    chosen = folds.divided(family, len(family) // 2, 2, trainer.seed)[:most]
     models = trainer.fit(chosen, "learning from 2 tasks")
     return [_Part(chosen, _judged(models, chosen, contexts, able, FEW_POINTS).error)]
 
@@ -134,19 +137,31 @@ def _leave_out(
 
 
 def _plain(
-    trainer: Trainer, contexts: Contexts, groups: Sequence[np.ndarray], odd: Sequence[int]
-) -> list[Model] | None:
-    """Plain GPs that leave out the same groups, each learned from some points of a task; none of classes."""
+    trainer: Trainer, models: Sequence[Model], contexts: Contexts, groups: Sequence[np.ndarray], odd: Sequence[int]
+) -> list[Model]:
+    """Plain GPs that leave out the same groups, each learned from some points of a task; of classes plain clouds."""
     if trainer.tasks.classes is not None:
-        return None
+        parts = [select(trainer.tasks, part) for part in _others(trainer, groups, odd)]
+        return [plain_clouds(model, part) for model, part in zip(models, parts, strict=True)]
     some = replace(trainer, tasks=contexts.thinned(MOST), choice=PLAIN)
     return _left_out(some, groups, odd, "plain GPs")
 
 
 def _left_out(trainer: Trainer, groups: Sequence[np.ndarray], odd: Sequence[int], stage: str) -> list[Model]:
     """A model for each group, learned from all other tasks that are not odd."""
+    return trainer.fit(_others(trainer, groups, odd), stage)
+
+
+def _others(trainer: Trainer, groups: Sequence[np.ndarray], odd: Sequence[int]) -> list[np.ndarray]:
+    """For each group all other tasks that are not odd."""
     family = np.setdiff1d(np.arange(len(trainer.tasks)), odd)
-    return trainer.fit([np.setdiff1d(family, group) for group in groups], stage)
+    return [np.setdiff1d(family, group) for group in groups]
+
+
+def _harms(parts: Sequence[_Part], odd: Sequence[int]) -> list[float | None]:
+    """How much larger the others' error is where an odd task was learned from; None where no part tells."""
+    told = [unlike.harms(part.error, part.learned_from, odd) for part in parts]
+    return told[0] if told else [None] * len(odd)
 
 
 def _told(models: Sequence[Model], seen: Sequence[np.ndarray], contexts: Contexts, able: np.ndarray) -> unlike.Told:

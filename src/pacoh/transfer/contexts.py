@@ -41,6 +41,12 @@ class Contexts:
         most = SMALL if small else max(int(counts.max()) for counts in self.amounts.values())
         return _power_of_two(most), min(ASKED, _power_of_two(max(self.tasks.sizes)))
 
+    def first_of_equals(self) -> dict[str, str]:
+        """For each amount the first that takes as many points of every task: what is said of it holds for both."""
+        names = list(self.amounts)
+        same = {one: [other for other in names if (self.amounts[one] == self.amounts[other]).all()] for one in names}
+        return {one: others[0] for one, others in same.items()}
+
     def thinned(self, most: int) -> Tasks:
         """The tasks with so many points of each at most, drawn at random."""
         return self.tasks.rows([np.isin(np.arange(len(order[0])), order[0][:most]) for order in self.orders])
@@ -69,7 +75,7 @@ def draw(tasks: Tasks, repeats: int, seed: int) -> Contexts:
     least = np.array([len(np.unique(y)) if by_task else 1 for y in tasks.y])  # labels of its own: name each once
     half = np.minimum(np.maximum(sizes // 2, least), MOST)
     amounts = {FEW_POINTS: np.minimum(np.maximum(FEW, least), half), HALF: half}
-    for size in (1, 2, 3, 5, 8, 13, 21):
+    for size in (1, 2, 3, 5, 8, 13, 21) if tasks.classes is None else (1, 2, 5, 13):
         fits = (sizes >= size + 2) & (size >= least)
         if fits.mean() >= 0.5:
             amounts[str(size)] = np.where(fits, size, 0)

@@ -14,10 +14,12 @@ from pacoh.transfer.choice import PLAIN
 from pacoh.transfer.compare import ALONE, LEARNED, PLAIN_GP, Comparison
 from pacoh.transfer.contexts import FEW, FEW_POINTS, HALF, Contexts
 from pacoh.transfer.illustrations import Drawn
-from pacoh.transfer.judge import HARMS, HELPS, LEVEL, MARGIN, NO_BENEFIT, Judgement, judge
+from pacoh.transfer.judge import CLASS_MARGIN, HARMS, HELPS, LEVEL, MARGIN, NO_BENEFIT, Judgement, judge
 from pacoh.transfer.unlike import Unlike
 from pacoh.tuning import Choice
 from pacoh.writing import write_whole
+
+_HALF = "half of a task's points"
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Effect:
     """What transfer changes with an amount of context: `change` of the error, -0.38 for 38 % less.
 
     Of classes it is a difference. It is beside the best learner of each task alone; `worst` is the task whose error
-    grows most.
+    grows most. `confidence` is the mean probability of the predicted classes, None of numbers.
     """
 
     amount: str
@@ -38,6 +40,7 @@ class Effect:
     worst_change: float
     coverage: float | None
     coverage_alone: float | None
+    confidence: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,12 +96,19 @@ class Report:
             float(changes[worst]),
             self.coverage(LEARNED, amount),
             self.coverage(reference, amount),
+            self.confidence(LEARNED, amount),
         )
 
     def coverage(self, learner: str, amount: str) -> float | None:
         """The share of held-out points inside the 90 % interval, averaged over tasks; None of classes and of points."""
         scores = self.comparison.scores[learner][amount]
         return None if self.classes or scores.sure is None else float(scores.covered().mean())
+
+    def confidence(self, learner: str, amount: str) -> float | None:
+        """The mean probability of the predicted classes, averaged over tasks; None of numbers and of points."""
+        scores = self.comparison.scores[learner][amount]
+        known = self.classes and scores.sure is not None
+        return float(np.mean([part[:, 0].mean() for row in scores.sure for part in row])) if known else None
 
     @property
     def few(self) -> str:
@@ -110,29 +120,38 @@ class Report:
     def headline(self) -> str:
         """The verdict in a sentence or two."""
         first, second = (self.effects[amount] for amount in (FEW_POINTS, HALF))
-        changes = (
-            f"error {self._signed(first.change)} with {self.few}, {self._signed(second.change)} with half of a task's "
-            "points, beside learning each task alone"
-        )
+        said = [f"{self._said(one)} with {with_}" for one, with_ in ((first, self.few), (second, _HALF))]
+        changes = f"{', '.join(said)}, beside learning each task alone"
+        if self.classes:
+            changes = f"the share of wrong classes is {changes}"
         if self.verdict == HELPS:
             worst = max(first.worst_change, second.worst_change)
             name = (first if first.worst_change == worst else second).worst
-            said = (
-                f"no task gets worse by more than {self._size(worst)} ({name})" if worst > 0 else "no task gets worse"
-            )
-            return f"Transfer helps: {changes}; {said}."
+            least = f"no task gets worse by more than {self.change(worst)} ({name})"
+            return f"Transfer helps: {changes}; {least if worst > 0 else 'no task gets worse'}."
         if self.verdict == HARMS:
             return f"Do not transfer: {changes}. Learn each task alone."
         return f"No benefit: {changes}. {self._why_not()}"
 
+    def _said(self, effect: Effect) -> str:
+        """The error with and without transfer."""
+        if not self.classes:
+            return f"error {100 * effect.change:+.0f} %"
+        shares = [self.comparison.error(name, effect.amount).mean() for name in (LEARNED, effect.reference)]
+        return "{:.0f} % instead of {:.0f} %".format(*(100 * share for share in shares))
+
     def _why_not(self) -> str:
         if self._failed and not self._failed & {*ALONE}:
             return (
-                "All that the other tasks tell is the level, the scale and the smoothness of y: settings of a plain GP."
+                "All that the other tasks tell is how wide the classes are, how far apart and how frequent."
+                if self.classes
+                else "All that the other tasks tell is the level, the scale and the smoothness of y: settings of a "
+                "plain GP."
             )
         if len(self.comparison.able) < 6:
             return "With fewer than 6 tasks no benefit can be shown."
-        return f"That is not a gain of {100 * MARGIN:.0f} % or more that would show on other tasks of this kind."
+        least = self.change(CLASS_MARGIN if self.classes else MARGIN)
+        return f"That is not a gain of {least} or more that would show on other tasks of this kind."
 
     @property
     def plain(self) -> bool:
@@ -148,11 +167,14 @@ class Report:
         ways = [way for way in (self.judgement.gain, self.judgement.gain_in_error) if way]
         return set(min(([name for name, p in way.items() if p >= LEVEL / 2] for way in ways), key=len))
 
-    def _signed(self, change: float) -> str:
-        return f"{100 * change:+.0f} {'points' if self.classes else '%'}"
+    def change(self, size: float) -> str:
+        """A change of the error in words."""
+        return f"{100 * size:.0f} {'percentage points' if self.classes else '%'}"
 
-    def _size(self, change: float) -> str:
-        return f"{100 * change:.0f} {'points' if self.classes else '%'}"
+    @property
+    def error_name(self) -> str:
+        """What the error is."""
+        return "share of wrong classes" if self.classes else "RMSE"
 
     @property
     def advice(self) -> list[str]:
@@ -168,12 +190,12 @@ class Report:
             logs = self.comparison.changes(FEW_POINTS, first.reference, False, PLAIN_GP)
             said.append(
                 "A plain GP whose length-scale, scale and noise are learned from the other tasks has error "
-                f"{self._signed(float(np.expm1(logs.mean())))} with {self.few}: the snippet fits that."
+                f"{100 * float(np.expm1(logs.mean())):+.0f} % with {self.few}: the snippet fits that."
             )
         for one in self.effects.values():
             if one.coverage is not None and not 0.85 <= one.coverage <= 0.95:
                 kind = "narrow" if one.coverage < 0.85 else "wide"
-                with_ = self.few if one.amount == FEW_POINTS else "half of a task's points"
+                with_ = self.few if one.amount == FEW_POINTS else _HALF
                 held = f"{100 * one.coverage:.0f} % of the points"
                 said.append(f"With {with_} the 90 % intervals hold {held}: they are too {kind}.")
         if len(self.curve) > 1:

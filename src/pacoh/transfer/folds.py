@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,9 +12,16 @@ from pacoh.reading import Tasks
 from pacoh.tuning import Choice
 from pacoh.tuning.folds import select
 
-ONE_BY_ONE = 20
-"""Up to so many tasks each is left out alone; of more, groups are."""
-GROUPS = 10
+
+class Leaving(NamedTuple):
+    """Up to how many tasks each is left out alone, and into how many groups more of them are divided."""
+
+    alone: int
+    groups: int
+
+
+NUMBERS, CLASSES = Leaving(20, 10), Leaving(8, 5)
+"""Of numbers and of classes, whose networks train for longer."""
 Tell = Callable[[str], Callable[[int, int, float], None]]
 """From the name of a stage to who is told of it: steps done, in all, the log-density."""
 
@@ -36,15 +44,15 @@ class Trainer:
         return fit_many(sources, self.choice.method, seeds, budget=budget, **self.choice.settings)
 
 
-def groups(able: np.ndarray, seed: int) -> list[np.ndarray]:
-    """The tasks to judge as groups to leave out together: one by one, or ten of one size.
+def groups(able: np.ndarray, seed: int, leaving: Leaving = NUMBERS) -> list[np.ndarray]:
+    """The tasks to judge as groups to leave out together: one by one, or some of one size.
 
     To be of one size, the last may repeat tasks of the first.
     """
-    if len(able) <= ONE_BY_ONE:
+    if len(able) <= leaving.alone:
         return [np.array([task]) for task in able]
     order = np.random.default_rng([seed, 3]).permutation(able)
-    size = -(-len(order) // GROUPS)
+    size = -(-len(order) // leaving.groups)
     return list(np.concatenate([order, order[: -len(order) % size]]).reshape(-1, size))
 
 

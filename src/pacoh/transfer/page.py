@@ -7,9 +7,10 @@ import numpy as np
 
 from pacoh.encoding import listed
 from pacoh.pages import Block, Code, Grid, Heading, Image, Items, Text, blank, image
-from pacoh.transfer.compare import ALONE, LABELS, LEARNED, PLAIN_GP
+from pacoh.transfer.compare import ALONE, LABELS, LEARNED, PLAIN_CLOUDS, PLAIN_GP
 from pacoh.transfer.contexts import FEW_POINTS, HALF
 from pacoh.transfer.findings import Report
+from pacoh.transfer.folds import CLASSES, NUMBERS
 from pacoh.transfer.judge import CLASS_MARGIN, LEVEL, MARGIN
 
 COLOURS = {
@@ -19,6 +20,8 @@ COLOURS = {
     "level-and-scale": "tab:gray",
     PLAIN_GP: "tab:green",
     "vanilla-bnn": "tab:orange",
+    "averaged-clouds": "tab:brown",
+    PLAIN_CLOUDS: "tab:green",
 }
 
 
@@ -51,8 +54,12 @@ def _percent(value: float | None) -> str:
     return "n/a" if value is None else f"{100 * value:.0f} %"
 
 
-def _signed(report: Report, change: float) -> str:
-    return f"{100 * change:+.1f} {'points' if report.classes else '%'}"
+def _error(report: Report, value: float) -> str:
+    return f"{100 * value:.1f} %" if report.classes else f"{value:.4g}"
+
+
+def _unit(report: Report) -> str:
+    return "percentage points" if report.classes else "%"
 
 
 def _words(report: Report, amount: str) -> str:
@@ -60,9 +67,8 @@ def _words(report: Report, amount: str) -> str:
 
 
 def _glance(report: Report) -> tuple[list[Any], list[Any]]:
-    """Every learner's error, log-likelihood and coverage with few points and with half of a task."""
-    error = "share of wrong classes" if report.classes else "RMSE"
-    parts = [error, "log-likelihood", "90 % hold"]
+    """Every learner's error, log-likelihood and coverage (of classes confidence) with few points and with half."""
+    parts = [report.error_name, "log-likelihood", "mean confidence" if report.classes else "90 % hold"]
     header = [
         ("", ["left-out tasks"]),
         *((f"with {_words(report, one)}", parts) for one in (FEW_POINTS, HALF)),
@@ -73,9 +79,9 @@ def _glance(report: Report) -> tuple[list[Any], list[Any]]:
         for amount in (FEW_POINTS, HALF):
             density = report.comparison.log_likelihood(name, amount)
             cells += [
-                (f"{report.comparison.error(name, amount).mean():.4g}", name == LEARNED),
+                (_error(report, float(report.comparison.error(name, amount).mean())), name == LEARNED),
                 ("n/a" if density is None else f"{np.median(density):.3g}", name == LEARNED),
-                (_percent(report.coverage(name, amount)), name == LEARNED),
+                (_percent((report.confidence if report.classes else report.coverage)(name, amount)), name == LEARNED),
             ]
         lines.append(cells)
     return header, lines
@@ -95,12 +101,15 @@ def _by_task(report: Report) -> Image:
         axes.barh(range(len(names)), shown[order], color=colours, height=0.7)
         axes.axvline(0, color="k", lw=0.8)
         axes.set_yticks(range(len(names)), [_short(names[i]) for i in order], fontsize=7)
-        axes.set(
-            title=f"with {_words(report, amount)}",
-            xlabel="change of the error" + (", points" if report.classes else ", %"),
-        )
-    said = f"Each left-out task: its error under the learned prior beside {LABELS[found.alone(FEW_POINTS)]}"
+        axes.set(title=f"with {_words(report, amount)}", xlabel=f"change of the {_plainly(report)}, {_unit(report)}")
+    said = (
+        f"Each left-out task: its {_plainly(report)} under the learned prior beside {LABELS[found.alone(FEW_POINTS)]}"
+    )
     return image("tasks", said + (". Red: unlike the rest." if odd else "."), figure)
+
+
+def _plainly(report: Report) -> str:
+    return report.error_name if report.classes else "error"
 
 
 def _short(name: str) -> str:
@@ -117,11 +126,12 @@ def _context_curve(report: Report) -> Image:
         axes.plot(sizes, values, "o" + style, ms=4, color=COLOURS[name], label=LABELS[name])
     axes.set(
         xlabel="context points of a new task",
-        ylabel="share of wrong classes" if report.classes else "RMSE",
+        ylabel=report.error_name,
         ylim=(0, None),
     )
     axes.legend(fontsize=7)
-    said = "The mean error on left-out tasks over the number of points known of them (tasks that have as many)."
+    said = f"The mean {_plainly(report)} on left-out tasks over the number of points known of them"
+    said += " (tasks that have as many)."
     return image("context-curve", said, figure)
 
 
@@ -131,9 +141,10 @@ def _task_curve(report: Report) -> Image:
     axes.axhline(0, color="tab:orange", label="learning alone")
     counts, ratios = np.array(report.curve).T
     axes.plot(counts, 100 * (ratios - 1), "o-", color="tab:blue", label="the learned prior")
-    axes.set(xlabel="tasks that the prior is learned from", ylabel="error beside learning alone, %")
+    axes.set(xlabel="tasks that the prior is learned from", ylabel=f"{_plainly(report)} beside learning alone, %")
     axes.legend(fontsize=8)
-    return image("task-curve", f"The error on left-out tasks with {report.few} over the number of other tasks.", figure)
+    said = f"The {_plainly(report)} on left-out tasks with {report.few} over the number of other tasks."
+    return image("task-curve", said, figure)
 
 
 def _calibration(report: Report) -> Image | None:
@@ -153,6 +164,7 @@ def _calibration(report: Report) -> Image | None:
         axes.set(
             title=f"with {_words(report, amount)}",
             xlabel="confidence" if report.classes else "level of the central interval",
+            ylabel="share that was right" if report.classes and amount == FEW_POINTS else "",
         )
         axes.legend(fontsize=7)
     said = (
@@ -217,7 +229,8 @@ def _table(report: Report) -> tuple[list[Any], list[Any]]:
     found = report.comparison
     header: list[Any] = [("", ["task", "points"])]
     for amount in (FEW_POINTS, HALF):
-        header.append((f"error with {_words(report, amount)}", ["learned", "alone", "change"]))
+        change = f"change, {_unit(report)}"
+        header.append((f"{_plainly(report)} with {_words(report, amount)}", ["learned", "alone", change]))
     lines = []
     for row, task in enumerate(found.able):
         cells = [(report.tasks.names[task], False), (str(report.tasks.sizes[task]), False)]
@@ -225,8 +238,8 @@ def _table(report: Report) -> tuple[list[Any], list[Any]]:
             alone = found.alone(amount)
             change = found.changes(amount, alone, report.classes)[row]
             shown = change if report.classes else np.expm1(change)
-            cells += [(f"{found.error(name, amount)[row]:.4g}", False) for name in (LEARNED, alone)]
-            cells.append((_signed(report, float(shown)), bool(shown > 0)))
+            cells += [(_error(report, float(found.error(name, amount)[row])), False) for name in (LEARNED, alone)]
+            cells.append((f"{100 * shown:+.1f}", bool(shown > 0)))
         lines.append(cells)
     return header, lines
 
@@ -240,13 +253,15 @@ def _how(report: Report) -> Iterator[Block]:
     yield Heading(2, "To do it")
     yield Code(report.snippet)
     yield Heading(2, "How this was found")
-    groups = "one by one" if len(report.comparison.able) <= 20 else "in ten groups"
-    margin = f"{100 * CLASS_MARGIN:.0f} points" if report.classes else f"{100 * MARGIN:.0f} %"
+    leaving = CLASSES if report.classes else NUMBERS
+    groups = f"in {leaving.groups} groups" if len(report.comparison.able) > leaving.alone else "one by one"
+    margin = report.change(CLASS_MARGIN if report.classes else MARGIN)
+    times = f"{len(report.contexts.orders[0])} times"
     gain, loss, large = report.judgement.gain, report.judgement.loss, _said(report.judgement.large)
     yield Items(
         [
             f"Tasks were left out {groups}; the prior was learned from the others, given some points of the left-out "
-            "task at random (four times), and asked for the rest. The references had the same points.",
+            f"task at random ({times}), and asked for the rest. The references had the same points.",
             "It helps where it gains, over every reference, more than the margin in log-likelihood a point "
             f"({MARGIN:g}, the worth of {100 * MARGIN:.0f} % of the error to a Gaussian) or in error ({margin}), by a "
             f"signed-rank test over tasks at level {LEVEL / 2:g} each. p = {_said(gain) or 'n/a'}; in error p = "

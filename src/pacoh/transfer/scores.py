@@ -14,7 +14,7 @@ from pacoh.data import stack
 from pacoh.predictive import AbstractDistribution, AbstractPredictive
 from pacoh.transfer.contexts import Contexts
 
-_AT_ONCE = 4  # rows: the contexts of a task
+_AT_ONCE, _CLASSES_AT_ONCE = 4, 8  # rows: the contexts of a task, and those of a group
 LEVEL = 0.9
 """The level of the intervals whose coverage is told."""
 
@@ -88,9 +88,9 @@ def predict(models: Sequence[Model], rows: Sequence[Sequence[Any]], sizes: tuple
     keys = jax.random.split(jax.random.key(0), count)
     said = []
     for model, row in zip(models, rows, strict=True):
-        parts = []
-        for start in range(0, count, _AT_ONCE):
-            places = [min(place, count - 1) for place in range(start, start + _AT_ONCE)]
+        parts, at_once = [], _AT_ONCE if model.codec.classes is None else _CLASSES_AT_ONCE
+        for start in range(0, count, at_once):
+            places = [min(place, count - 1) for place in range(start, start + at_once)]
             context = stack([model.units(*row[place][0]) for place in places], sizes[0])
             query = stack([model.units(*row[place][1]) for place in places], sizes[1])
             parts.append(predict_stack(model.meta, context, query.x, keys[np.array(places)]).numpy())

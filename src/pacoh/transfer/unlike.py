@@ -128,14 +128,12 @@ def predicted(learned: Scores, weak: Scores) -> np.ndarray:
     return learned.log_likelihood - weak.log_likelihood
 
 
-def named(
-    tasks: Tasks, found: Sequence[int], told: Told, error: np.ndarray, parts: Sequence[np.ndarray]
-) -> list[Unlike]:
-    """The tasks found, with the reasons: what the prior of the others says, errors (parts, tasks), figures."""
+def named(tasks: Tasks, found: Sequence[int], told: Told, harms: Sequence[float | None]) -> list[Unlike]:
+    """The tasks found, with the reasons: what the prior of the others says, and figures."""
     gains, surprise = told
     figures, usual = by_figures(tasks), float(np.nanmedian(gains))
     said = []
-    for place, harm in zip(found, harms(error, parts, found), strict=True):
+    for place, harm in zip(found, harms, strict=True):
         name, weight = tasks.names[place], float(gains[place] * heard(tasks)[place])
         reasons = [figures[name]] if name in figures else []
         if weight < 0:
