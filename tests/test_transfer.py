@@ -67,6 +67,16 @@ def test_where_nothing_is_gained_the_verdict_is_seldom_wrong():
     assert said.count(HARMS) <= 10
 
 
+def test_classes_help_by_points_of_accuracy_over_every_reference():
+    def gains(accuracy, density, name="averaged-clouds", alone=True):
+        random = np.random.default_rng(0)
+        return Paired(name, alone, random.normal(accuracy, 0.03, 20), random.normal(density, 0.1, 20))
+
+    assert judge([gains(0.1, 0.3), gains(0.1, 0.3, "plain-clouds", False)], True).verdict == HELPS
+    assert judge([gains(0.1, 0.3), gains(0.0, 0.0, "plain-clouds", False)], True).verdict == NO_BENEFIT
+    assert judge([gains(-0.1, 0.3), gains(0.1, 0.3, "plain-clouds", False)], True).verdict == HARMS
+
+
 def test_one_task_that_a_reference_fails_wholly_counts_as_one_task():
     gains = np.full(15, -0.1)
     gains[3] = np.inf
@@ -103,10 +113,19 @@ def test_a_context_names_all_labels_of_its_own():
             assert set(given) == {0, 1, 2}
 
 
+def test_of_equal_contexts_one_is_asked():
+    drawn = contexts.draw(read([(np.arange(20.0), np.arange(20.0))] * 4), 1, 0)
+    first = drawn.first_of_equals()
+    assert first["5"] == FEW_POINTS
+    assert first[HALF] == HALF
+    assert first["8"] == "8"
+
+
 def test_groups_hold_every_task_and_one_size():
     assert [group.tolist() for group in folds.groups(np.arange(4), 0)] == [[0], [1], [2], [3]]
     many = folds.groups(np.arange(43), 0)
     assert {len(group) for group in many} == {5}
+    assert [len(group) for group in folds.groups(np.arange(20), 0, folds.CLASSES)] == [4] * 5
     assert set(np.concatenate(many)) == set(range(43))
 
 
@@ -221,6 +240,53 @@ def test_a_reader_sees_the_report(made, tmp_path):
         assert heading in text
     assert "m8: its points are e^" in text
     assert fetches_nothing(made.page)
+
+
+@pytest.fixture(scope="module")
+def of_classes():
+    random = np.random.default_rng(0)
+    tasks = {}
+    for i in range(6):
+        y = np.arange(10) % 2 if i else np.zeros(10, int)  # the first has no point of the other class
+        x = random.normal(size=(10, 2)) + 3 * y[:, None] + random.normal(size=2)
+        tasks[f"site {i}"] = (x, np.array(["fine", "worn"])[y])
+    tiny = {"width": 4, "layers": 1, "steps": 10, "adapt_steps": 5, "draws": 2, "sharpen": False}
+    return pacoh.report(tasks, method="pacoh-nn-map", classes=True, **tiny)
+
+
+def test_a_report_of_classes_speaks_of_classes(of_classes, tmp_path):
+    of_classes.write(tmp_path / "report.html")
+    text = html.unescape((tmp_path / "report.html").read_text())
+    assert of_classes.comparison.scores.keys() == {"learned", "vanilla-bnn", "averaged-clouds", "plain-clouds"}
+    assert re.search(r"the share of wrong classes is \d+ % instead of \d+ % with 5 points", of_classes.headline)
+    assert "percentage points" in text
+    assert "mean confidence" in text
+    assert "RMSE" not in text
+    assert "90 % hold" not in text
+    assert "pacoh.fit(tasks" in of_classes.snippet
+    assert "predictive.labels" in of_classes.snippet
+
+
+def test_clouds_tell_classes_apart_where_they_lie_apart(of_classes):
+    for name in ("averaged-clouds", "plain-clouds"):
+        assert of_classes.comparison.error(name, HALF).mean() < 0.15
+    effect = of_classes.effects[HALF]
+    assert effect.coverage is None
+    assert 0.5 <= effect.confidence <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("make", "classes", "verdict"),
+    [
+        (sets.patterns, True, HELPS),
+        (sets.prototypes, True, NO_BENEFIT),
+        (sets.prototypes, "task", NO_BENEFIT),
+    ],
+)
+def test_classes_get_their_verdicts(make, classes, verdict):
+    tasks = make(np.random.default_rng(100))
+    assert pacoh.report(tasks, classes=classes).verdict == verdict
 
 
 @pytest.mark.slow

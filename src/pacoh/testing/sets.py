@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from pacoh.environments import Ellipses
 from pacoh.environments.base import Pair
 
 Random = np.random.Generator
@@ -95,6 +96,23 @@ def unrelated(
         near = np.square(x[:, None] - x).sum(-1) / np.exp(random.uniform(*np.log(length))) ** 2
         smooth = np.linalg.cholesky(np.exp(-0.5 * near) + 1e-8 * np.eye(points)) @ random.normal(size=points)
         tasks.append((x, random.normal() + scale * (smooth + noise * random.normal(size=points))))
+    return tasks
+
+
+def patterns(random: Random, n: int = 20, *, points: int = 10) -> list[Pair]:
+    """Five classes whose places are the same in all tasks, but for a turn and a shift: tasks of Ellipses."""
+    seeded = np.random.RandomState(random.integers(2**31))
+    return [Ellipses().task(seeded, points) for _ in range(n)]
+
+
+def prototypes(
+    random: Random, n: int = 20, *, classes: int = 5, points: int = 10, width: float = 0.5, d: int = 2
+) -> list[Pair]:
+    """Classes about places that each task draws anew: of another task's places nothing is to be learned."""
+    tasks = []
+    for _ in range(n):
+        places, y = 2 * random.normal(size=(classes, d)), np.tile(np.arange(classes), points)
+        tasks.append((places[y] + width * random.normal(size=(len(y), d)), y))
     return tasks
 
 

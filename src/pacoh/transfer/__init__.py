@@ -27,7 +27,7 @@ __all__ = ["HARMS", "HELPS", "NO_BENEFIT", "Report", "report"]
 
 REPEATS, CLASS_REPEATS = 4, 2
 """Random contexts of each size, a task: fewer of classes, whose networks take their time for each."""
-_PARTS, _CLASS_PARTS = 16, 4  # at most, of two tasks
+_PARTS = 16  # at most, of two tasks
 
 
 def report(
@@ -115,12 +115,11 @@ class _Screened(NamedTuple):
 
 
 def _few(trainer: Trainer, contexts: Contexts, able: np.ndarray, odd: Sequence[int]) -> list[_Part]:
-    """Priors learned from two tasks, for the learning curve; none where there are few anyway."""
+    """Priors learned from two tasks, for the learning curve; none where there are few anyway, or of classes."""
     family = np.setdiff1d(np.arange(len(trainer.tasks)), odd)
-    if len(family) < 6:
+    if len(family) < 6 or trainer.tasks.classes is not None:
         return []
-    most = _PARTS if trainer.tasks.classes is None else _CLASS_PARTS
-    chosen = folds.divided(family, len(family) // 2, 2, trainer.seed)[:most]
+    chosen = folds.divided(family, len(family) // 2, 2, trainer.seed)[:_PARTS]
     models = trainer.fit(chosen, "learning from 2 tasks")
     return [_Part(chosen, _judged(models, chosen, contexts, able, FEW_POINTS).error)]
 

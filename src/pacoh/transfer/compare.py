@@ -61,6 +61,11 @@ class Comparison:
     able: np.ndarray
     scores: dict[str, dict[str, Scores]]
 
+    @property
+    def of_classes(self) -> bool:
+        """Whether errors are shares of wrong classes."""
+        return PLAIN_CLOUDS in self.scores
+
     def error(self, learner: str, amount: str) -> np.ndarray:
         """The error on each task."""
         return self.scores[learner][amount].error[:, 0]
@@ -71,11 +76,16 @@ class Comparison:
         return None if known is None else known[:, 0]
 
     def alone(self, amount: str) -> str:
-        """The best reference among those that learn from the task alone: the least mean of log errors."""
-        return min(
-            (name for name in self.scores if name in ALONE),
-            key=lambda name: float(np.nanmean(_log(self.error(name, amount)))),
-        )
+        """The best reference among those that learn from the task alone: the least mean of log errors.
+
+        Of classes of errors, which may be none.
+        """
+
+        def mean(name: str) -> float:
+            error = self.error(name, amount)
+            return float(np.nanmean(error if self.of_classes else _log(error)))
+
+        return min((name for name in self.scores if name in ALONE), key=mean)
 
     def gain(self, amount: str, reference: str) -> np.ndarray | None:
         """What the learned prior gains in log-likelihood a point of each task; None where one predicts points."""
@@ -88,14 +98,24 @@ class Comparison:
         return mine - other if classes else _log(mine) - _log(other)
 
     def ratio(self, amount: str, error: np.ndarray | None = None) -> float:
-        """exp of the mean ln(error / that of learning alone); `error` (lanes, all tasks) stands for the learned one."""
+        """exp of the mean ln(error / that of learning alone), of classes the ratio of the means.
+
+        `error` (lanes, all tasks) stands for the learned one.
+        """
         mine = self.error(LEARNED, amount) if error is None else error[:, self.able]
-        return float(np.exp(np.nanmean(_log(mine) - _log(self.error(self.alone(amount), amount)))))
+        other = self.error(self.alone(amount), amount)
+        if self.of_classes:
+            return float(np.nanmean(mine) / max(np.nanmean(other), 1e-12))
+        return float(np.exp(np.nanmean(_log(mine) - _log(other))))
 
     def paired(self, reference: str, classes: bool) -> Paired:
-        """Gains over a reference, averaged over few points and half of a task."""
-        error = -np.mean([self.changes(amount, reference, classes) for amount in (FEW_POINTS, HALF)], 0)
-        density = [self.gain(amount, reference) for amount in (FEW_POINTS, HALF)]
+        """Gains over a reference, averaged over few points and half of a task; of classes with few points.
+
+        Half of a task tells most learners all that there is to know of its classes.
+        """
+        amounts = (FEW_POINTS,) if classes else (FEW_POINTS, HALF)
+        error = -np.mean([self.changes(amount, reference, classes) for amount in amounts], 0)
+        density = [self.gain(amount, reference) for amount in amounts]
         known = [one for one in density if one is not None]
         return Paired(reference, reference in ALONE, error, np.mean(known, 0) if known else None, reference == PLAIN_GP)
 

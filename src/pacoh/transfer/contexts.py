@@ -36,8 +36,11 @@ class Contexts:
         return [int(name) for name in self.amounts if name not in (FEW_POINTS, HALF)]
 
     def sizes(self, amount: str) -> tuple[int, int]:
-        """Padded numbers of context and query points: two shapes serve all amounts, and few serve all data."""
-        small = int(self.amounts[amount].max()) <= SMALL
+        """Padded numbers of context and query points: two shapes serve all amounts, and few serve all data.
+
+        Of classes one shape does: networks take longer to compile than for points more.
+        """
+        small = self.tasks.classes is None and int(self.amounts[amount].max()) <= SMALL
         most = SMALL if small else max(int(counts.max()) for counts in self.amounts.values())
         return _power_of_two(most), min(ASKED, _power_of_two(max(self.tasks.sizes)))
 
@@ -75,7 +78,7 @@ def draw(tasks: Tasks, repeats: int, seed: int) -> Contexts:
     least = np.array([len(np.unique(y)) if by_task else 1 for y in tasks.y])  # labels of its own: name each once
     half = np.minimum(np.maximum(sizes // 2, least), MOST)
     amounts = {FEW_POINTS: np.minimum(np.maximum(FEW, least), half), HALF: half}
-    for size in (1, 2, 3, 5, 8, 13, 21) if tasks.classes is None else (1, 2, 5, 13):
+    for size in (1, 2, 3, 5, 8, 13, 21) if tasks.classes is None else (2, 5, 13):
         fits = (sizes >= size + 2) & (size >= least)
         if fits.mean() >= 0.5:
             amounts[str(size)] = np.where(fits, size, 0)

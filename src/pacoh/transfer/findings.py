@@ -106,9 +106,10 @@ class Report:
 
     def confidence(self, learner: str, amount: str) -> float | None:
         """The mean probability of the predicted classes, averaged over tasks; None of numbers and of points."""
-        scores = self.comparison.scores[learner][amount]
-        known = self.classes and scores.sure is not None
-        return float(np.mean([part[:, 0].mean() for row in scores.sure for part in row])) if known else None
+        sure = self.comparison.scores[learner][amount].sure
+        if not self.classes or sure is None:
+            return None
+        return float(np.mean([part[:, 0].mean() for row in sure for part in row]))
 
     @property
     def few(self) -> str:
@@ -198,9 +199,12 @@ class Report:
                 with_ = self.few if one.amount == FEW_POINTS else _HALF
                 held = f"{100 * one.coverage:.0f} % of the points"
                 said.append(f"With {with_} the 90 % intervals hold {held}: they are too {kind}.")
+        half = self.effects[HALF]
+        if self.verdict == HELPS and half.change > (CLASS_MARGIN if self.classes else MARGIN):
+            said.append(f"With {_HALF} learning alone is better: transfer where a task has few.")
         if len(self.curve) > 1:
             (_, before), (n, last) = self.curve[-2:]
-            if last < 0.95 * before:
+            if last < min(1, 0.95 * before):
                 said.append(
                     f"The error still falls with the number of tasks ({n} here): more tasks would help further."
                 )
@@ -210,8 +214,7 @@ class Report:
     def snippet(self) -> str:
         """Python that learns the recommended model, saves it and predicts a task with it."""
         transfer = self.verdict == HELPS
-        reference = self.effects[FEW_POINTS].reference
-        alone = Choice("vanilla-bnn" if reference == "vanilla-bnn" else "vanilla-gp", {}, {})
+        alone = Choice("vanilla-bnn" if self.classes else "vanilla-gp", {}, {})
         method, settings, _ = self.choice if transfer else PLAIN if self.plain else alone
         origin = self.origin or "...  # as they were given to pacoh.report"
         lines = ["import pacoh", *(["from pacoh import registry"] if origin.startswith("registry.") else [])]

@@ -1,9 +1,10 @@
 """From paired scores to a verdict: does the learned prior beat learning each task alone?
 
 The tasks are the sample. A task's gain is a difference between two learners on the same points of the same task,
-averaged over a context of few points and one of half the task; the signed-rank test asks whether its centre passes a
-margin. To help is to beat every reference; to harm is to lose to every one that learns alone. Both are intersections of
-hypotheses, so each is tested at the full level; where the references disagree, there is no benefit to be sure of.
+averaged over a context of few points and one of half the task (of classes with few points); the signed-rank test asks
+whether its centre passes a margin. To help is to beat every reference; to harm is to lose to every one that learns
+alone. Both are intersections of hypotheses, so each is tested at the full level; where the references disagree, there
+is no benefit to be sure of.
 """
 
 from dataclasses import dataclass

@@ -33,7 +33,7 @@ def blocks(report: Report) -> Iterator[Block]:
         yield Items(report.advice)
     yield Grid(*_glance(report))
     yield _by_task(report)
-    yield Heading(2, "How much of a task is needed, and how many tasks")
+    yield Heading(2, "How much of a task is needed" + (", and how many tasks" if len(report.curve) > 1 else ""))
     yield _context_curve(report)
     if len(report.curve) > 1:
         yield _task_curve(report)
