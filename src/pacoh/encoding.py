@@ -101,7 +101,7 @@ def _number(cell: Any, table: Table, row: int, column: str) -> float:
             return 10 * LARGEST
     if isinstance(cell, (str, bytes)):
         problem = f"the text {_short(cell)} stands where a number belongs"
-        other = f"categorical=[{column!r}]" if column in table.names() else "classes=True if it is a class label"
+        other = f"categorical=[{column!r}]" if column in table.names() else "classes=True (--classes) if it is a label"
         remedy = f"Correct the cell, turn the column into numbers, or pass {other}."
     elif isinstance(cell, number_types.Complex):
         problem, remedy = f"{cell} is a complex number", "Pass real numbers: real and imaginary parts as two columns."

@@ -5,17 +5,13 @@ from typing import Any
 from pacoh.api import shape_of
 from pacoh.reading import Tasks
 from pacoh.tuning import Choice, guarded, rule
-from pacoh.tuning.rule import WAVE_INPUTS, WAVES
+from pacoh.tuning.rule import WAVE_INPUTS, WAVES, quick
 
 STEPS, POINTS = 500, 200
 """Steps that serve PACOH-GP with waves as well as six times as many from so many points in all on: a fold a task takes
 its time."""
 PLAIN = Choice("pacoh-gp-map", {"mean": "constant", "kernel": "se+linear", "guard": True, "steps": 300}, {})
 """A GP about a constant whose length-scales, scales and noise alone are learned from the tasks."""
-
-QUICK = {"layers": 2, "steps": 600, "rate": 0.02, "draws": 30, "batch": 4, "points": 20}
-QUICK |= {"hypotheses": 10, "adapt_steps": 100, "sharpen": False}
-"""PACOH-NN of classes in a tenth of the time and with about the error of its defaults."""
 
 
 def choose(tasks: Tasks, method: str | None, settings: dict[str, Any]) -> Choice:
@@ -29,7 +25,7 @@ def choose(tasks: Tasks, method: str | None, settings: dict[str, Any]) -> Choice
         method, reason = next(iter(rule(shape).items()))
         reasons = [f"By the size of the tasks: {reason}."]
         if shape.classes is not None:
-            settings = QUICK | settings
+            settings = quick(shape, method) | settings
             reasons.append("A smaller network and fewer steps than by default: it is trained for every fold.")
         if guarded(method) and shape.d <= WAVE_INPUTS:
             settings = WAVES | ({"steps": STEPS} if shape.n * shape.m >= POINTS else {}) | settings

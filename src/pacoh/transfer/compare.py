@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import jax
 import numpy as np
@@ -17,6 +16,7 @@ from pacoh.registry import METHODS, Shape
 from pacoh.transfer.contexts import FEW_POINTS, HALF, Contexts
 from pacoh.transfer.judge import Paired
 from pacoh.transfer.scores import Scores, score
+from pacoh.tuning.rule import quick
 
 LEARNED, PLAIN_GP, PLAIN_CLOUDS = "learned", "plain-gp", "plain-clouds"
 LABELS = {
@@ -27,24 +27,20 @@ LABELS = {
     PLAIN_GP: "a plain GP whose length-scale, scale and noise are learned from the other tasks",
     "vanilla-bnn": "a Bayesian network on the task alone (vanilla-bnn)",
     "averaged-clouds": "classes as round clouds of points, on the task alone",
-    PLAIN_CLOUDS: "the same, knowing the width, the distance and the shares of the clouds from the other tasks",
+    PLAIN_CLOUDS: "clouds whose width, distance and shares are learned from the other tasks",
 }
 ALONE = ("vanilla-gp", "averaged-gp", "vanilla-bnn", "averaged-clouds")
-QUICK_NETWORK = {"layers": 2, "adapt_steps": 200, "adapt_rate": 0.05}
-"""Of a network on a task of classes alone. On tasks of Ellipses, 5 and 25 of 50 points as context, its error was .468
-and .181 and its median log-likelihood -1.98 and -.50, in a fifteenth of the default's time (.480, .172, -2.00, -.54).
-"""
 
 
 def references(shape: Shape) -> dict[str, AbstractMetaModel]:
     """What the learned prior is compared with; none of them learns more from other tasks than level and scale."""
 
-    def made(method: str, **settings: Any) -> AbstractMetaModel:
-        learner = METHODS[method].make(shape, **settings)
+    def made(method: str) -> AbstractMetaModel:
+        learner = METHODS[method].make(shape, **quick(shape, method))
         return learner.fit(None, jax.random.key(0))  # pyright: ignore[reportArgumentType] - it learns nothing here
 
     if shape.classes is not None:
-        return {"vanilla-bnn": made("vanilla-bnn", **QUICK_NETWORK), "averaged-clouds": averaged_clouds(shape.classes)}
+        return {"vanilla-bnn": made("vanilla-bnn"), "averaged-clouds": averaged_clouds(shape.classes)}
     prior = weak_gp()
     phis = weak_phis(prior, shape.d, 64, 1.5)
     return {

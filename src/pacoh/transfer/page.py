@@ -256,13 +256,14 @@ def _how(report: Report) -> Iterator[Block]:
     leaving = CLASSES if report.classes else NUMBERS
     groups = f"in {leaving.groups} groups" if len(report.comparison.able) > leaving.alone else "one by one"
     margin = report.change(CLASS_MARGIN if report.classes else MARGIN)
+    given = f" with {report.few}" if report.classes else ""
     times = f"{len(report.contexts.orders[0])} times"
     gain, loss, large = report.judgement.gain, report.judgement.loss, _said(report.judgement.large)
     yield Items(
         [
             f"Tasks were left out {groups}; the prior was learned from the others, given some points of the left-out "
             f"task at random ({times}), and asked for the rest. The references had the same points.",
-            "It helps where it gains, over every reference, more than the margin in log-likelihood a point "
+            f"It helps where it gains{given}, over every reference, more than the margin in log-likelihood a point "
             f"({MARGIN:g}, the worth of {100 * MARGIN:.0f} % of the error to a Gaussian) or in error ({margin}), by a "
             f"signed-rank test over tasks at level {LEVEL / 2:g} each. p = {_said(gain) or 'n/a'}; in error p = "
             f"{_said(report.judgement.gain_in_error)}.",

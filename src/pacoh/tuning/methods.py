@@ -15,7 +15,7 @@ from pacoh.recipes.base import Shape
 from pacoh.tuning.choice import Choice, Make, Tune, at_once, finite
 from pacoh.tuning.folds import Fold, folds, left_out
 from pacoh.tuning.pace import FEWEST_STEPS, GRACE, LEAST_STEPS, Pace, TooSlow, looks
-from pacoh.tuning.rule import PARTICLE_STEPS, PARTICLES, WAVE_INPUTS, WAVES, guarded, rule
+from pacoh.tuning.rule import PARTICLE_STEPS, PARTICLES, SLOW_STEPS, WAVE_INPUTS, WAVES, guarded, quick, rule
 from pacoh.tuning.search import Effort, Report, search
 from pacoh.tuning.space import candidates, free, merged
 
@@ -89,7 +89,7 @@ def choose_method(
     began = time.monotonic() if tune.began is None else tune.began
     log = Log(began + (SECONDS if tune.seconds is None else tune.seconds))
     reasons = rule(shape)
-    options = {name: {} for name in reasons} if tune.methods is None else tune.methods
+    options = {name: quick(shape, name) for name in reasons} if tune.methods is None else tune.methods
     on = {name: {"guard": True} if guarded(name) and guard is not False else {} for name in options}
     ready = {name: on[name] | dict(settings) for name, settings in options.items()}
     first = next(iter(ready))
@@ -110,6 +110,8 @@ def choose_method(
         _next(method, given, attempt, log)
     if tune.methods is None and guarded(log.best.method) and shape.d <= WAVE_INPUTS:
         _waves(attempt, log)
+    if tune.methods is None and quick(shape, log.best.method):
+        _slow(attempt, log)
     _other_settings(attempt, log, tune, seed)
     if tune.methods is None and log.best.method in PARTICLES:
         best = log.best
@@ -197,9 +199,19 @@ def _other_settings(attempt: Try, log: Log, tune: Tune, seed: int) -> None:
 
 def _waves(attempt: Try, log: Log) -> None:
     """The best method with waves in its kernel, taken where it is clearly better."""
-    start, told = log.best, f"{log.best.method} with waves in its kernel"
-    settings, pace = start.settings | WAVES, Pace(log.deadline, start.pace.last_fit)
-    if log.left < start.pace.times(1):
+    _variant(f"{log.best.method} with waves in its kernel", log.best.settings | WAVES, 1, attempt, log)
+
+
+def _slow(attempt: Try, log: Log) -> None:
+    """The best method with its default settings where it had quick ones, taken where it is clearly better."""
+    _variant(f"{log.best.method} with its slower default settings", {}, SLOW_STEPS, attempt, log)
+
+
+def _variant(told: str, settings: dict[str, Any], steps: float, attempt: Try, log: Log) -> None:
+    """The best method with other settings, whose steps take so much longer, taken where it is clearly better."""
+    start = log.best
+    pace = Pace(log.deadline, start.pace.last_fit)
+    if log.left < start.pace.times(steps):
         log.not_tried[told] = "no time"
         return
     try:
@@ -207,18 +219,20 @@ def _waves(attempt: Try, log: Log) -> None:
     except TooSlow:
         log.not_tried[told] = "too slow for the time that was left"
         return
-    _if_clear(Trial.of(start.method, settings, report, pace), start, told, log)
+    _if_clear(
+        Trial.of(start.method, settings, report, pace), start, told, log, "its default" if settings else "quick ones"
+    )
 
 
-def _if_clear(trial: Trial, start: Trial, told: str, log: Log) -> None:
+def _if_clear(trial: Trial, start: Trial, told: str, log: Log, beside: str = "its default") -> None:
     """Takes a trial that is above another by two standard errors of the mean difference, and says so."""
     gain = trial.by_task - start.by_task
     error = float(gain.std(ddof=1) / np.sqrt(len(gain))) if len(gain) > 1 else np.inf
     if np.isfinite(trial.score) and gain.mean() > 2 * error:
         log.trials.append(trial)
-        log.why.append(f"{told} scores {gain.mean():.3g} above its default, with a standard error of {error:.2g}")
+        log.why.append(f"{told} scores {gain.mean():.3g} above {beside}, with a standard error of {error:.2g}")
     else:
-        log.why.append(f"{told} is not above its default by two standard errors")
+        log.why.append(f"{told} is not above {beside} by two standard errors")
 
 
 def _choice(method: str, settings: dict[str, Any], log: Log, tune: Tune, fold: Fold | None) -> Choice:
