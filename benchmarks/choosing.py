@@ -27,8 +27,9 @@ def write(folder: Path, pairs: list[tuple[np.ndarray, np.ndarray]]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for i, (x, y) in enumerate(pairs):
         inputs = ["x"] if np.ndim(x) == 1 or x.shape[1] == 1 else [f"x{k}" for k in range(x.shape[1])]
+        form = ["%.18e"] * len(inputs) + ["%d" if np.issubdtype(np.asarray(y).dtype, np.integer) else "%.18e"]
         header = ",".join([*inputs, "y"])
-        np.savetxt(folder / f"{i:03d}.csv", np.column_stack([x, y]), delimiter=",", header=header, comments="")
+        np.savetxt(folder / f"{i:03d}.csv", np.column_stack([x, y]), form, ",", header=header, comments="")
     return folder
 
 

@@ -56,7 +56,10 @@ def rule(shape: Shape) -> dict[str, str]:
 
 def quick(shape: Shape, method: str) -> dict[str, Any]:
     """Settings that a method is compared with, where its defaults take too long to compare."""
-    return dict(QUICK.get(method, {})) if shape.classes is not None else {}
+    if shape.classes is None or method not in QUICK:
+        return {}
+    few = 4 * shape.classes
+    return {name: max(value, few) if name == "points" else value for name, value in QUICK[method].items()}
 
 
 def guarded(method: str) -> bool:
