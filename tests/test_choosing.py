@@ -18,7 +18,7 @@ from pacoh.registry import METHODS
 from pacoh.testing import sets
 from pacoh.tuning import SPACES, Report, methods, pace, rule
 from pacoh.tuning.pace import Pace, TooSlow
-from pacoh.tuning.rule import WAVES
+from pacoh.tuning.rule import WAVES, quick
 
 SMALL = {"steps": 200, "layers": 1, "width": 8, "rate": 0.02}
 ALONE = {"steps": 20}
@@ -124,6 +124,26 @@ def test_a_gain_within_two_standard_errors_counts_for_nothing(gains, taken):
     log = methods.Log(time.monotonic() + 100, [start], 1)
     methods._waves(lambda *_: report, log)
     assert (log.best.settings.items() >= WAVES.items()) == taken
+
+
+def test_networks_for_classes_are_quick_first_and_as_by_default_where_that_is_clearly_better_and_there_is_time():
+    shape = Shape(20, 50, 2, 5)
+    settings = quick(shape, "pacoh-nn-map")
+    METHODS["pacoh-nn-map"].make(shape, **settings)
+    METHODS["vanilla-bnn"].make(shape, **quick(shape, "vanilla-bnn"))
+    assert settings["steps"] < 2000
+    assert quick(shape._replace(classes=30), "pacoh-nn-map")["points"] == 120
+    assert quick(Shape(20, 50, 2), "pacoh-nn-map") == {}
+    start = methods.Trial("pacoh-nn-map", settings, {}, 0.0, 1.0, np.zeros(4), Pace(np.inf))
+    better = Report([{}], np.full((1, 4), 0.1), np.ones((1, 4)), 0.0, np.array([[0.1, 0.12, 0.1, 0.12]]))
+    log = methods.Log(time.monotonic() + 100, [start], 1)
+    methods._slow(lambda *_: better, log)
+    assert log.best.settings == {}
+    assert "above quick ones, with" in log.why[-1]
+    late = methods.Log(time.monotonic() - 1, [start], 1)
+    methods._slow(lambda *_: better, late)
+    assert late.best.settings == settings
+    assert list(late.not_tried.values()) == ["no time"]
 
 
 @pytest.mark.slow
