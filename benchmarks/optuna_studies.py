@@ -1,11 +1,12 @@
 """Settings of classifiers on scikit-learn's bundled data sets: ten trials after past studies against 25 of TPE.
 
-    PYTHONPATH=src python benchmarks/optuna_studies.py out.csv --kinds svc boost --repeats 20
+    PYTHONPATH=src python benchmarks/optuna_studies.py out.csv --kinds svc boost --repeats 20 --database sqlite:///past.db
 
 A study tunes a support-vector classifier (C, gamma) or boosted trees (four parameters) on a random half of a data set:
 the accuracy on one half of it after training on the other. The past are 20 studies of 30 TPE trials on the other three
 data sets, so the target's data set is never among them; the four data sets take turns as the target, and repeats of one
-share its past. A row of the CSV is a trial of a sampler: its value and the best so far.
+share its past. A database keeps the past studies for the next run. A row of the CSV is a trial of a sampler: its value
+and the best so far. `--first 100 --past-first 2000` gives other halves, to develop on.
 """
 
 import argparse
@@ -63,16 +64,26 @@ def objective(kind: str, name: str, seed: int) -> Callable[[optuna.Trial], float
     return lambda trial: float(KINDS[kind](trial).fit(x, y).score(x_valid, y_valid))
 
 
+def past_study(kind: str, name: str, seed: int, asked: argparse.Namespace) -> str:
+    """The name of a past study, which is made unless the database has it."""
+    study = optuna.create_study(
+        storage=asked.database,
+        study_name=f"{kind} {name} {seed} {asked.past}",
+        direction="maximize",
+        sampler=optuna.samplers.TPESampler(seed=seed),
+        load_if_exists=True,
+    )
+    if not study.trials:
+        study.optimize(objective(kind, name, seed), n_trials=asked.past)
+    return study.study_name
+
+
 def learned(kind: str, target: str, asked: argparse.Namespace) -> PacohSampler:
     """The sampler after the past of a target."""
-    storage = optuna.storages.InMemoryStorage()
     others = [name for name in LOADERS if name != target]
-    for i in range(asked.studies):
-        study = optuna.create_study(
-            storage=storage, study_name=str(i), direction="maximize", sampler=optuna.samplers.TPESampler(seed=i)
-        )
-        study.optimize(objective(kind, others[i % len(others)], 1000 + i), n_trials=asked.past)
-    return PacohSampler.from_storage(storage)
+    seeds = [asked.past_first + i // len(others) for i in range(asked.studies)]
+    names = [past_study(kind, others[i % len(others)], seed, asked) for i, seed in enumerate(seeds)]
+    return PacohSampler.from_storage(asked.database, names)
 
 
 def main() -> None:
@@ -80,8 +91,11 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
     parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--first", type=int, default=0, help="the seed of the first repeat's half")
+    parser.add_argument("--past-first", type=int, default=1000, help="the seed of the first past half of a data set")
     parser.add_argument("--studies", type=int, default=20)
     parser.add_argument("--past", type=int, default=30, help="trials of a past study")
+    parser.add_argument("--database", default=optuna.storages.InMemoryStorage(), help="where past studies are kept")
     asked = parser.parse_args()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     with open(asked.out, "w", newline="") as file:
@@ -89,7 +103,7 @@ def main() -> None:
         rows.writerow(["kind", "sampler", "target", "repeat", "trial", "value", "best"])
         for kind in asked.kinds:
             began, ours, theirs, past = time.time(), [], [], {}
-            for repeat in range(asked.repeats):
+            for repeat in range(asked.first, asked.first + asked.repeats):
                 target = list(LOADERS)[repeat % len(LOADERS)]
                 past[target] = past[target] if target in past else learned(kind, target, asked)
                 for name, ends in (("pacoh", ours), ("tpe", theirs)):
