@@ -39,14 +39,14 @@ from pacoh.reading import Tasks
 
 _GP = {"mean": "constant", "steps": 300, "rate": 0.03}
 LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {
-    "pacoh": ("pacoh-nn-svgd", {}),
+    "pacoh": ("pacoh-nn-svgd", {"adapt_steps": 20}),
     "pacohgp": ("pacoh-gp-svgd", {"kernel": "linear+se", "particles": 4, "steps": 1000}),
     "bnn": ("vanilla-bnn", {"adapt_steps": 1000}),
     "gp": ("mll-gp", _GP | {"kernel": "linear"}),
     "se": ("mll-gp", _GP | {"kernel": "se"}),
     "matern": ("mll-gp", _GP | {"kernel": "matern52"}),
 }
-RULES: dict[str, AbstractAcquisition] = {"ucb": UCB(literal=True), "ts": Thompson()}
+RULES: dict[str, AbstractAcquisition] = {"ucb": UCB(literal=True), "ts": Thompson(members=True)}
 METHODS = (
     "pacoh-ucb",
     "pacoh-ts",
@@ -99,8 +99,8 @@ def bandit(model: api.Model, rule: Rule, pool: tuple, first: np.ndarray, rounds:
     rows, targets = model.units.inputs(x), model.units.targets(y)
     taken = np.zeros((len(first), rounds + 1), int)
     taken[:, 0] = first
+    size = rows_for(rounds)  # one length for all rounds: compiling takes longer than what padding costs
     for t in range(1, rounds + 1):
-        size = rows_for(t)
         at = np.pad(taken[:, :t], ((0, 0), (0, size - t)))
         mask = jnp.broadcast_to(np.arange(size) < t, at.shape)
         data = Dataset(jnp.asarray(rows[at]), jnp.asarray(targets[at]), mask)

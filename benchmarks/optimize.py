@@ -16,6 +16,7 @@ import argparse
 import csv
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ from pacoh.learners.base import lanes
 from pacoh.optimize import UCB, LogEI, Real, Space, Thompson
 from pacoh.optimize.optimizer import rows_for, untaught
 from pacoh.optimize.search import Effort, Known, Rule, from_box
+from pacoh.optimize.warp import Warp
+from pacoh.reading import Tasks
 
 FAMILIES: dict[str, AbstractOptima] = {"branin": Branin(), "hartmann3": Hartmann3(), "hartmann6": Hartmann6()}
 ACQUISITIONS = {"ucb": UCB(), "ei": LogEI(), "ts": Thompson()}
@@ -79,18 +82,26 @@ def past(name: str, number: int, other: bool, sizes: tuple[int, int]) -> Draw:
     return Draw(named(pairs), None, None)  # type: ignore[arg-type]
 
 
-def models_of(method: str, name: str, asked: argparse.Namespace) -> list[api.Model]:
-    """A model a repeat."""
+def warped(tasks: Tasks, warp: Warp) -> Tasks:
+    """The tasks with their values on another scale."""
+    return replace(tasks, y=tuple(map(warp, tasks.y)))
+
+
+def models_of(method: str, name: str, asked: argparse.Namespace) -> tuple[list[api.Model], list[Warp]]:
+    """A model a repeat, and the scale that it takes values on."""
     d = len(FAMILIES[name].bounds)
     if method == "weak":
-        return [untaught(d)] * asked.repeats
+        return [untaught(d)] * asked.repeats, [Warp()] * asked.repeats
     if method == "gp":
         made = registry.learner("vanilla-gp", registry.Shape(0, 0, d), kernel="matern52", noise=0.01)
-        return [api.Model(made.fit(None, None), untaught(d).units, {})] * asked.repeats  # type: ignore[arg-type]
+        model = api.Model(made.fit(None, None), untaught(d).units, {})  # type: ignore[arg-type]
+        return [model] * asked.repeats, [Warp()] * asked.repeats
     draws = [past(name, asked.first + i, method == "other", (asked.tasks, asked.points)) for i in range(asked.repeats)]
     given = {"steps": asked.steps, "particles": asked.particles}
     settings = {"guard": True} | {key: value for key, value in given.items() if value is not None}
-    return train({"method": asked.method, "settings": settings}, draws)
+    warps = [Warp.of(draw.train.y) for draw in draws]
+    draws = [Draw(warped(draw.train, warp), None, None) for draw, warp in zip(draws, warps, strict=True)]  # type: ignore[arg-type]
+    return train({"method": asked.method, "settings": settings}, draws), warps
 
 
 @eqx.filter_jit
@@ -102,9 +113,15 @@ def suggest(metas: Any, known: Known, rule: Rule, space: Space, units: Any, keys
 
 
 def optimise(
-    models: list[api.Model], objectives: list[Values], space: Space, rounds: int, rule: Rule, initial: int
+    taught: tuple[list[api.Model], list[Warp]],
+    objectives: list[Values],
+    space: Space,
+    rounds: int,
+    rule: Rule,
+    initial: int,
 ) -> np.ndarray:
     """Values (repeats, rounds); the first `initial` points are random."""
+    models, warps = taught
     count, d = len(models), space.width
     random = np.random.RandomState(30_000).uniform(size=(initial, count, d))
     metas = lanes([model.meta for model in models])
@@ -117,7 +134,8 @@ def optimise(
         size = rows_for(t)
         x, y = np.zeros((count, size, d)), np.zeros((count, size))
         x[:, :t] = (u[:, :t] - x_loc[:, None]) / x_scale[:, None]
-        y[:, :t] = (values[:, :t] - y_loc[:, None]) / y_scale[:, None]
+        scaled = np.stack([warp(row) for warp, row in zip(warps, values[:, :t], strict=True)])
+        y[:, :t] = (scaled - y_loc[:, None]) / y_scale[:, None]
         mask = jnp.broadcast_to(np.arange(size) < t, y.shape)
         known = Known(Dataset(jnp.asarray(x), jnp.asarray(y), mask), jnp.zeros_like(mask))
         keys = jax.random.split(jax.random.fold_in(jax.random.key(0), t), count)
@@ -144,9 +162,10 @@ def regrets(method: str, name: str, asked: argparse.Namespace) -> np.ndarray:
     else:
         alone = method in ("gp", "weak")
         rule = Rule(ACQUISITIONS[asked.acquisition or ("ucb" if alone else "ei")], False, False)
-        models = models_of(method, name, asked)
         initial = space.width + 1 if alone else 0
-        values = optimise(models, [on_unit(f) for f in functions], space, asked.rounds, rule, initial)
+        values = optimise(
+            models_of(method, name, asked), [on_unit(f) for f in functions], space, asked.rounds, rule, initial
+        )
     return np.stack([f.regret(v) for f, v in zip(functions, values, strict=True)])
 
 

@@ -10,7 +10,7 @@ import pacoh
 from pacoh.data import Dataset, pad, stack
 from pacoh.errors import PacohError
 from pacoh.learners.guard import Guarded
-from pacoh.learners.moved import Moved, MovedModel, MovedPredictor, even_normals, log_mixture, log_standard
+from pacoh.learners.moved import Moved, MovedModel, MovedPredictor, even_normals, log_mixture, log_standard, resampled
 from pacoh.registry import Shape, learner
 from pacoh.testing import ragged_tasks
 
@@ -33,6 +33,7 @@ def moved_tasks() -> Dataset:
 
 TASKS = moved_tasks()
 MODEL: MovedModel = learner("moved-gp", Shape(6, 12, 1), steps=300).fit(TASKS, KEY)  # type: ignore[assignment]
+LOOSE = jnp.array(0.3)
 CONTEXT = pad(x := np.array([[-0.5], [0.4], [1.3]]), wave(x, 0.3, 1.2), 4)
 
 
@@ -51,12 +52,13 @@ def test_a_prediction_under_a_move_is_that_of_one_gaussian_over_all_points_of_al
     scales = jnp.concatenate([jnp.exp(MODEL.theta["log_stretch"]), stretch[None]])[ids]
     common = MODEL.prior.common.gram(MODEL.theta["common"], points + shifts, points + shifts)
     own = MODEL.prior.apart(MODEL.theta, points, points)
-    gram = np.asarray(scales[:, None] * scales * common + (ids[:, None] == ids) * own, np.float64)
+    left = LOOSE**2 * (ids[:, None] == 6) * (ids == 6) * common
+    gram = np.asarray(scales[:, None] * scales * common + left + (ids[:, None] == ids) * own, np.float64)
     seen = len(ids) - len(x)
     y = np.concatenate([TASKS.y.reshape(-1), CONTEXT.y[keep]]) - float(MODEL.theta["level"])
     noise = np.exp(2 * float(MODEL.theta["log_noise"])) * np.eye(seen)
     solve = np.linalg.solve(gram[:seen, :seen] + noise, gram[:seen, seen:])
-    said = MovedPredictor.of(MODEL, z[None], jnp.zeros(1), CONTEXT).latent(x)
+    said = MovedPredictor.of(MODEL, (z[None], LOOSE[None]), CONTEXT).latent(x)
     np.testing.assert_allclose(said.mean, float(MODEL.theta["level"]) + y @ solve, atol=0.02)
     wanted = np.sqrt(np.diag(gram[seen:, seen:] - gram[seen:, :seen] @ solve))
     np.testing.assert_allclose(said.std, wanted, atol=0.02)
@@ -67,7 +69,8 @@ def test_the_evidence_is_its_integral_over_moves():
     context = Dataset(CONTEXT.x, CONTEXT.y, jnp.arange(4) < 2)
     side = jnp.linspace(-5, 5, 201)
     grid = jnp.stack(jnp.meshgrid(side, side), -1).reshape(-1, 2)
-    logs = jax.jit(jax.vmap(lambda z: MODEL.log_evidence(z, context)))(grid) + log_standard(grid)
+    each = jax.vmap(lambda z: jax.vmap(lambda loose: MODEL.log_evidence(z, loose, context))(MODEL.loose))
+    logs = jax.nn.logsumexp(jax.jit(each)(grid), 1) - np.log(len(MODEL.loose)) + log_standard(grid)
     wanted = jax.nn.logsumexp(logs) + 2 * np.log(side[1] - side[0])
     weigh = jax.jit(lambda key: MODEL.weigh(context, key)[1])
     found = jax.vmap(weigh)(jax.random.split(KEY, 16))
@@ -77,17 +80,26 @@ def test_the_evidence_is_its_integral_over_moves():
 def test_a_mixture_of_gaussians_has_the_density_of_scipy():
     factors = np.array([[[1.0, 0.0], [0.5, 0.7]], [[0.2, 0.1], [0.0, 0.4]]])
     locs, z = np.array([[0.0, 1.0], [-1.0, 0.3]]), np.array([[0.2, 0.5], [-0.9, 0.2]])
+    counts = np.array([[True, True], [True, False]])
     parts = [multivariate_normal(loc, factor @ factor.T).pdf(z) for loc, factor in zip(locs, factors, strict=True)]
-    np.testing.assert_allclose(log_mixture(*map(jnp.asarray, (z, locs, factors))), np.log(np.mean(parts, 0)), rtol=1e-4)
+    said = log_mixture(*map(jnp.asarray, (z, locs, factors, counts)))
+    np.testing.assert_allclose(said, np.log(np.mean(counts * parts, 0)), rtol=1e-4)
 
 
 @pytest.mark.slow
 def test_climbing_ends_where_the_posterior_is_highest():
     side = jnp.linspace(-3, 3, 121)
     grid = jnp.stack(jnp.meshgrid(side, side), -1).reshape(-1, 2)
-    density = jax.jit(jax.vmap(lambda z: MODEL.log_evidence(z, CONTEXT) + log_standard(z)))
-    ends = jax.jit(jax.vmap(lambda z: MODEL.climb(z, CONTEXT)[0]))(MODEL.standard[:32])
+    density = jax.jit(jax.vmap(lambda z: MODEL.log_evidence(z, LOOSE, CONTEXT) + log_standard(z)))
+    ends = jax.jit(jax.vmap(lambda z: MODEL.climb(z, LOOSE, CONTEXT)[0]))(MODEL.standard[:32])
     assert float(density(ends).max()) > float(density(grid).max()) - 0.1
+
+
+def test_members_come_as_often_as_their_weights_say():
+    shares = jnp.array([0.5, 0.05, 0.45])
+    drawn = jax.vmap(lambda key: jnp.bincount(resampled(jnp.log(shares), 8, key), length=3))(jax.random.split(KEY, 400))
+    assert ((drawn >= np.floor(8 * shares)) & (drawn <= np.ceil(8 * shares))).all()
+    np.testing.assert_allclose(drawn.mean(0), 8 * shares, atol=0.1)
 
 
 def test_the_draws_of_moves_are_standard_normal():
@@ -141,6 +153,6 @@ def test_tasks_of_different_sizes_are_padded_without_a_trace():
         problem = made.problem(each)
         densities.append(float(problem.log_density(theta, KEY)))
         model = made.model(problem.engine.init(problem.log_density, start, KEY), each, KEY)
-        evidences.append(float(model.log_evidence(jnp.ones(3), context)))
+        evidences.append(float(model.log_evidence(jnp.ones(3), LOOSE, context)))
     assert densities[0] == pytest.approx(densities[1], rel=1e-4)
     assert evidences[0] == pytest.approx(evidences[1], abs=1e-3)

@@ -22,6 +22,7 @@ from pacoh.optimize import UCB, Choice, Effort, Integer, LogEI, Optimizer, Pool,
 from pacoh.optimize.acquisition import Flipped, log_expected_improvement, log_h, mean_deviation
 from pacoh.optimize.optimizer import rows_for
 from pacoh.optimize.search import Known, Rule, from_box
+from pacoh.optimize.warp import Warp
 from pacoh.predictive import GaussianMixture
 from pacoh.priors.gp import GPPrior
 from pacoh.priors.kernels import SE
@@ -115,6 +116,17 @@ def test_thompson_chooses_a_point_as_often_as_it_is_the_best():
     said = adapted.latent(x)
     gap = (said.mean[0] - said.mean[1]) / np.hypot(*np.asarray(said.std))  # far apart: independent
     assert float((draws[:, 0] > draws[:, 1]).mean()) == pytest.approx(norm.cdf(float(gap)), abs=0.03)
+
+
+def test_a_member_is_drawn_by_its_weight_and_scores_by_its_mean():
+    adapted, x = predictor(made(2), *TOLD), jnp.array([[0.0, 0.1], [0.4, 0.4], [-0.2, 0.3]])
+    drawn = jax.vmap(lambda key: Thompson(members=True).score(adapted, jnp.zeros(()), key)(x))(
+        jax.random.split(jax.random.key(2), 1000)
+    )
+    said = adapted.latent(x)
+    first = np.abs(drawn - said.loc[0]).max(1) < 1e-5
+    np.testing.assert_allclose(drawn[~first], np.broadcast_to(said.loc[1], drawn[~first].shape), atol=1e-5)
+    assert first.mean() == pytest.approx(float(said.weights[0, 0]), abs=0.05)
 
 
 def test_the_least_of_f_is_the_most_of_its_negative():
@@ -273,6 +285,31 @@ def test_a_run_that_was_interrupted_goes_on_bit_for_bit(acquisition, where, tmp_
     first.save(tmp_path / "run")
     assert begun + rounds(Optimizer.load(tmp_path / "run"), 2) == wanted
     assert Optimizer.load(tmp_path / "run").best == first.best
+
+
+def test_a_warp_keeps_the_order_and_its_likelihood_is_scipys():
+    values = -np.random.default_rng(0).exponential(size=200)  # a long tail below
+    warp = Warp.of([values[:150], values[150:]])
+    assert warp.strength < 0
+    assert Warp.of([-values]).strength == -warp.strength
+    assert (np.diff(warp(np.sort(values))) > 0).all()
+    slopes = (warp(values + 1e-6) - warp(values - 1e-6)) / 2e-6
+    after = warp(values)
+    wanted = norm.logpdf(after, after.mean(), after.std()).sum() + np.log(slopes).sum()
+    plain = Warp(warp.loc, warp.scale)
+    without = norm.logpdf(plain(values), plain(values).mean(), plain(values).std()).sum() - 200 * np.log(warp.scale)
+    assert warp.log_likelihood(values) - plain.log_likelihood(values) == pytest.approx(wanted - without, abs=1e-3)
+
+
+def test_a_warped_run_goes_on_bit_for_bit_and_its_values_are_the_users(tmp_path):
+    optimizer = Optimizer(made(2), Pool(POOL), warp=Warp(0.5, 2.0, -1.0))
+    optimizer.tell([1, 2], [-30.0, 1.0])
+    optimizer.save(tmp_path / "run")
+    again = Optimizer.load(tmp_path / "run")
+    assert again.best == optimizer.best == (1, -30.0)
+    plain = Optimizer(made(2), Pool(POOL))
+    plain.tell([1, 2], Warp(0.5, 2.0, -1.0)([-30.0, 1.0]))
+    assert again.ask(2) == optimizer.ask(2) == plain.ask(2)
 
 
 def test_a_models_file_is_no_optimisers(tmp_path):

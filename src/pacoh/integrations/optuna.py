@@ -15,6 +15,7 @@ from pacoh.api import Model, fit
 from pacoh.errors import PacohError, PacohWarning
 from pacoh.optimize import UCB, AbstractAcquisition, Choice, Integer, Optimizer, Real, Space
 from pacoh.optimize.space import Axis
+from pacoh.optimize.warp import Warp
 
 MOST = 100  # trials of a past study that are learned from, the first ones
 _DONE = (TrialState.COMPLETE, TrialState.PRUNED)
@@ -50,9 +51,10 @@ class PacohSampler(BaseSampler):
         *,
         acquisition: AbstractAcquisition | None = None,
         fallback: BaseSampler | None = None,
+        warp: Warp | None = None,
         seed: int = 0,
     ):
-        self.model, self.space, self.seed = model, space, seed
+        self.model, self.space, self.warp, self.seed = model, space, warp, seed
         self.acquisition = UCB() if acquisition is None else acquisition
         self.fallback = TPESampler(multivariate=True, seed=seed) if fallback is None else fallback
         self._plans: dict[int, dict[str, Any]] = {}
@@ -89,7 +91,9 @@ class PacohSampler(BaseSampler):
             sampler._say(f"{len(tasks)} past studies have trials to learn from, and two are needed")
             return sampler
         options: dict[str, Any] = {"guard": True} if settings is None else dict(settings)
-        return PacohSampler(fit(tasks, method, seed=seed, **options), space, **rest)
+        warp = Warp.of([values for _, values in tasks])
+        warped = [(rows, warp(values)) for rows, values in tasks]
+        return PacohSampler(fit(warped, method, seed=seed, **options), space, warp=warp, **rest)
 
     def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """Parameters of this study that the prior knows; before any trial none is, and each is asked for by itself."""
@@ -177,7 +181,7 @@ class PacohSampler(BaseSampler):
 
     def _suggest(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, Any]:
         assert self.space is not None
-        optimizer = Optimizer(self.model, self.space, acquisition=self.acquisition, seed=self.seed)
+        optimizer = Optimizer(self.model, self.space, acquisition=self.acquisition, warp=self.warp, seed=self.seed)
         task = _told(study, self.space)
         if task is not None:
             optimizer.tell(*task)

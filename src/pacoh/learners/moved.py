@@ -5,8 +5,10 @@ Given the shifts and scales, y is Gaussian over the points of all tasks: the hyp
 shifts, scales, kernels and noise have maximal density. A mean function that is the same for all tasks, however well it
 is learned, averages over the shifts, and no stationary covariance about it knows that one shift explains every point.
 
-A new task is a draw of shifts and scales, weighed by what its points say. It predicts from the points of the
-meta-train tasks: its model HOLDS THEM. Do not pass its file on where tasks are private.
+A new task is a draw of shifts and scales, weighed by what its points say. Where past points are few, the landscape is
+surer of itself than it should be: shifts and kernels have one value each, and a basin that no task has seen is none. So
+a new task may leave it, by a function of the landscape's kernel whose size is weighed like the moves. It predicts from
+the points of the meta-train tasks: its model HOLDS THEM. Do not pass its file on where tasks are private.
 """
 
 import math
@@ -18,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import solve_triangular
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
 from scipy.special import ndtri
 
 from pacoh.data import Dataset
@@ -36,6 +38,7 @@ from pacoh.types import Key, Params, Scalar
 _OWN = 0.2  # the sd of r at which training starts, in learner units
 _SHIFT, _STRETCH = 0.3, 0.4  # sds of shifts (in those of the inputs) and of log scales, before any task is seen
 _WORTH = 4.0  # how many tasks that belief is worth
+_LOOSE = (0.05, 0.2, 0.5, 1.2)  # sds of what a new task has for itself beside r, in those of the landscape
 _HOT = 4.0  # draws are kept by a flattened evidence: those that fit badly may climb to another mode
 
 
@@ -78,11 +81,15 @@ class MovedCovariance(AbstractJoint):
 
 
 class Search(eqx.Module):
-    """How a new task's move is looked for: the best of `draws` of the belief climb `steps` times, `kept` of them."""
+    """How a new task's move is looked for: the best of `draws` of the belief climb `steps` times, `kept` of them.
+
+    Predictions are a mixture of `members` of these, drawn by their weights.
+    """
 
     draws: int = eqx.field(static=True, default=256)
     kept: int = eqx.field(static=True, default=32)
     steps: int = eqx.field(static=True, default=10)
+    members: int = eqx.field(static=True, default=12)
 
 
 class MovedModel(AbstractMetaModel):
@@ -99,6 +106,7 @@ class MovedModel(AbstractMetaModel):
     loc: Float[Array, " e"]
     sd: Float[Array, " e"]
     standard: Float[Array, "S e"]  # the draws of z
+    loose: Float[Array, " R"]  # sizes of what a new task has for itself, all as likely
     search: Search
 
     def adapt(self, context: Dataset, key: Key) -> "MovedPredictor":
@@ -108,20 +116,27 @@ class MovedModel(AbstractMetaModel):
     def weigh(self, context: Dataset, key: Key) -> tuple["MovedPredictor", Scalar]:
         """The predictor of a context, and the log of its evidence.
 
-        Draws of z, kept as their evidence says, climb to modes of the posterior by Gauss-Newton steps. Last, draws
-        about these, one from the Gaussian that each step assumes, have weights p(z) Z(z) / q(z) with q the mean of the
-        Gaussians: they are draws of the posterior however well q fits it, and the weights' mean is the evidence.
+        Draws of z, each with a size of the task's own part, are kept as their evidence says and climb to modes of the
+        posterior by Gauss-Newton steps. Last, draws about these, one from the Gaussian that each step assumes, have
+        weights p(z) Z(z) / q(z) with q the mean of the Gaussians: they are draws of the posterior however well q fits
+        it, and the weights' mean is the evidence.
         """
-        key_keep, key_last = jax.random.split(key)
-        first = jax.vmap(lambda z: self.log_evidence(z, context))(self.standard)
-        chosen = jax.random.categorical(key_keep, first / _HOT, shape=(self.search.kept,))
-        modes, factors = jax.vmap(lambda z: self.climb(z, context))(self.standard[chosen])
+        key_keep, key_last, key_members = jax.random.split(key, 3)
+        evidence = lambda z, loose: self.log_evidence(z, loose, context)  # noqa: E731
+        first = jax.vmap(jax.vmap(evidence, (None, 0)), (0, None))(self.standard, self.loose)
+        chosen = jax.random.categorical(key_keep, first.reshape(-1) / _HOT, shape=(self.search.kept,))
+        at, level = jnp.divmod(chosen, len(self.loose))
+        loose = self.loose[level]
+        modes, factors = jax.vmap(lambda z, loose: self.climb(z, loose, context))(self.standard[at], loose)
         drawn = modes + jnp.einsum("jef,jf->je", factors, jax.random.normal(key_last, modes.shape))
-        log_q = log_mixture(drawn, modes, factors)
-        weights = jax.vmap(lambda z: self.log_evidence(z, context))(drawn) + log_standard(drawn) - log_q
-        return MovedPredictor.of(self, drawn, weights, context), log_mean_exp(weights)
+        log_q = log_mixture(drawn, modes, factors, level[:, None] == level)
+        weights = jax.vmap(evidence)(drawn, loose) + log_standard(drawn) - math.log(len(self.loose)) - log_q
+        members = resampled(weights, self.search.members, key_members)
+        return MovedPredictor.of(self, (drawn[members], loose[members]), context), log_mean_exp(weights)
 
-    def climb(self, z: Float[Array, " e"], context: Dataset) -> tuple[Float[Array, " e"], Float[Array, "e e"]]:
+    def climb(
+        self, z: Float[Array, " e"], loose: Scalar, context: Dataset
+    ) -> tuple[Float[Array, " e"], Float[Array, "e e"]]:
         """A mode of N(z; 0, I) Z(z) near z, and the factor of the covariance there, by damped Gauss-Newton steps.
 
         The residuals, whitened, are linear in z and their covariance constant for the length of a step.
@@ -129,7 +144,7 @@ class MovedModel(AbstractMetaModel):
         eye = jnp.eye(len(z))
 
         def look(z):
-            mean, covariance = self.said(z, context)
+            mean, covariance = self.said(z, loose, context)
             factor = cholesky(covariance)
             slope = jax.jacfwd(lambda z: self.mean(z, context.x))(z)
             rows = solve_triangular(factor, jnp.where(context.mask[:, None], slope, 0.0), lower=True)
@@ -170,10 +185,12 @@ class MovedModel(AbstractMetaModel):
         mean, half = self.landscape(x + shift)
         return self.theta["level"] + stretch * mean, stretch * half, x + shift
 
-    def covariance(self, z: Array, one: tuple[Array, ...], other: tuple[Array, ...]) -> Float[Array, "a b"]:
+    def covariance(
+        self, z: Array, loose: Scalar, one: tuple[Array, ...], other: tuple[Array, ...]
+    ) -> Float[Array, "a b"]:
         """cov of f under a move, given the tasks; each side is (x, rows, places)."""
         (x, half, place), (w, other_half, other_place) = one, other
-        common = self.move(z)[1] ** 2 * self.prior.common.gram(self.theta["common"], place, other_place)
+        common = (self.move(z)[1] ** 2 + loose**2) * self.prior.common.gram(self.theta["common"], place, other_place)
         return common - half @ other_half.T + self.prior.apart(self.theta, x, w)
 
     def mean(self, z: Float[Array, " e"], x: Float[Array, "m d"]) -> Float[Array, " m"]:
@@ -183,17 +200,25 @@ class MovedModel(AbstractMetaModel):
         cross = self.prior.common.gram(self.theta["common"], x + shift, places) * stretches
         return self.theta["level"] + stretch * (cross @ self.solved)
 
-    def said(self, z: Float[Array, " e"], context: Dataset) -> tuple[Float[Array, " m"], Float[Array, "m m"]]:
+    def said(
+        self, z: Float[Array, " e"], loose: Scalar, context: Dataset
+    ) -> tuple[Float[Array, " m"], Float[Array, "m m"]]:
         """Mean and covariance of a context's targets under a move, given the tasks."""
         mean, half, place = self.at(z, context.x)
         side = (context.x, half, place)
-        return mean, noisy(self.covariance(z, side, side), context.mask, self.prior.noise_variance(self.theta))
+        return mean, noisy(self.covariance(z, loose, side, side), context.mask, self.prior.noise_variance(self.theta))
 
-    def log_evidence(self, z: Float[Array, " e"], context: Dataset) -> Scalar:
-        """ln p(context | z, the tasks)."""
-        mean, covariance = self.said(z, context)
+    def log_evidence(self, z: Float[Array, " e"], loose: Scalar, context: Dataset) -> Scalar:
+        """ln p(context | z, the size of its own part, the tasks)."""
+        mean, covariance = self.said(z, loose, context)
         constant = 0.5 * math.log(2 * math.pi) * context.mask.sum()
         return log_normal(jnp.where(context.mask, context.y - mean, 0.0), covariance) - constant
+
+
+def resampled(log_weights: Float[Array, " J"], count: int, key: Key) -> Int[Array, " {count}"]:
+    """Numbers drawn by their weights, evenly: one comes as often as its share says, rounded up or down."""
+    at = (jnp.arange(count) + jax.random.uniform(key)) / count
+    return jnp.minimum(jnp.searchsorted(jnp.cumsum(jax.nn.softmax(log_weights)), at), len(log_weights) - 1)
 
 
 def log_standard(z: Float[Array, "*n e"]) -> Float[Array, "*n"]:
@@ -202,76 +227,78 @@ def log_standard(z: Float[Array, "*n e"]) -> Float[Array, "*n"]:
 
 
 def log_mixture(
-    z: Float[Array, "a e"], locs: Float[Array, "J e"], factors: Float[Array, "J e e"]
+    z: Float[Array, "a e"], locs: Float[Array, "J e"], factors: Float[Array, "J e e"], counts: Bool[Array, "J a"]
 ) -> Float[Array, " a"]:
-    """ln (1/J) sum_j N(z; loc_j, F_j F_j')."""
+    """ln (1/J) sum_j N(z; loc_j, F_j F_j'), over those j that count."""
 
     def under(loc, factor):
         white = jnp.linalg.solve(factor, (z - loc).T).T
         return log_standard(white) - jnp.log(jnp.abs(jnp.diagonal(factor))).sum()
 
-    return jax.nn.logsumexp(jax.vmap(under)(locs, factors), 0) - math.log(len(locs))
+    logs = jnp.where(counts, jax.vmap(under)(locs, factors), -jnp.inf)
+    return jax.nn.logsumexp(logs, 0) - math.log(len(locs))
 
 
 class MovedPredictor(AbstractPredictor):
     """A new task given the meta-train tasks and its context: a mixture over its moves."""
 
     model: MovedModel
-    moves: Float[Array, "J e"]
-    log_weights: Float[Array, " J"]
+    moves: tuple[Float[Array, "J e"], Float[Array, " J"]]
     context: Dataset
     given: tuple[Array, Array, Array, Array]  # of each move: rows and places of the context, factor, solved
 
     @staticmethod
-    def of(model: MovedModel, moves: Array, log_weights: Array, context: Dataset) -> "MovedPredictor":
-        """Conditions on the context, under each move."""
+    def of(model: MovedModel, moves: tuple[Array, Array], context: Dataset) -> "MovedPredictor":
+        """Conditions on the context, under each move and size."""
 
-        def condition(z):
-            mean, covariance = model.said(z, context)
+        def condition(z, loose):
+            mean, covariance = model.said(z, loose, context)
             _, half, place = model.at(z, context.x)
             factor = cholesky(covariance)
             residual = jnp.where(context.mask, context.y - mean, 0.0)
             white = solve_triangular(factor, residual, lower=True)
             return half, place, factor, solve_triangular(factor.T, white, lower=False)
 
-        return MovedPredictor(model, moves, log_weights, context, jax.vmap(condition)(moves))
+        return MovedPredictor(model, moves, context, jax.vmap(condition)(*moves))
 
     def __call__(self, x: Float[Array, "q d"]) -> GaussianMixture:
         """Of y."""
         latent = self.latent(x)
         scale = jnp.sqrt(latent.scale**2 + self.model.prior.noise_variance(self.model.theta))
-        return GaussianMixture(latent.loc, scale, self.log_weights)
+        return GaussianMixture(latent.loc, scale)
 
     def latent(self, x: Float[Array, "q d"]) -> GaussianMixture:
         """Of f."""
-        loc, variance = jax.vmap(lambda z, given: self._marginal(z, given, x))(self.moves, self.given)
+        loc, variance = jax.vmap(lambda move, given: self._marginal(move, given, x))(self.moves, self.given)
         scale = jnp.sqrt(jnp.maximum(variance, jnp.finfo(variance.dtype).tiny))
-        return GaussianMixture(loc, scale, self.log_weights)
+        return GaussianMixture(loc, scale)
 
     def function(self, key: Key) -> Callable[[Float[Array, "q d"]], Float[Array, " q"]]:
-        """One draw of f under a move drawn by its weight, jointly at the points it is asked at (ask once)."""
+        """One draw of f under one of the moves, jointly at the points it is asked at (ask once)."""
         key_which, key_function = jax.random.split(key)
-        chosen = jax.random.categorical(key_which, self.log_weights)
-        z, given = jax.tree.map(lambda leaf: leaf[chosen], (self.moves, self.given))
+        chosen = jax.random.randint(key_which, (), 0, len(self.moves[1]))
+        move, given = jax.tree.map(lambda leaf: leaf[chosen], (self.moves, self.given))
 
         def draw(x):
-            mean, side, white = self._given(z, given, x)
-            covariance = self.model.covariance(z, side, side) - white.T @ white
+            mean, side, white = self._given(move, given, x)
+            covariance = self.model.covariance(*move, side, side) - white.T @ white
             return mean + cholesky(covariance) @ jax.random.normal(key_function, (len(x),))
 
         return draw
 
-    def _given(self, z: Array, given: tuple[Array, ...], x: Array) -> tuple[Array, tuple[Array, ...], Array]:
+    def _given(
+        self, move: tuple[Array, Array], given: tuple[Array, ...], x: Array
+    ) -> tuple[Array, tuple[Array, ...], Array]:
         half, place, factor, solved = given
-        mean, rows, places = self.model.at(z, x)
+        mean, rows, places = self.model.at(move[0], x)
         side = (x, rows, places)
-        cross = self.model.covariance(z, side, (self.context.x, half, place)) * self.context.mask
+        cross = self.model.covariance(*move, side, (self.context.x, half, place)) * self.context.mask
         return mean + cross @ solved, side, solve_triangular(factor, cross.T, lower=True)
 
-    def _marginal(self, z: Array, given: tuple[Array, ...], x: Array) -> tuple[Array, Array]:
-        model = self.model
-        mean, (_, rows, places), white = self._given(z, given, x)
-        common = model.move(z)[1] ** 2 * model.prior.common.diag(model.theta["common"], places)
+    def _marginal(self, move: tuple[Array, Array], given: tuple[Array, ...], x: Array) -> tuple[Array, Array]:
+        model, (z, loose) = self.model, move
+        mean, (_, rows, places), white = self._given(move, given, x)
+        common = (model.move(z)[1] ** 2 + loose**2) * model.prior.common.diag(model.theta["common"], places)
         return mean, common + model.prior.apart_diag(model.theta, x) - (rows**2).sum(-1) - (white**2).sum(0)
 
 
@@ -311,6 +338,7 @@ class Moved(AbstractTrainedLearner):
             loc,
             jnp.sqrt(variance),
             jnp.asarray(even_normals(self.search.draws, len(loc)), float),
+            jnp.array(_LOOSE),
             self.search,
         )
 

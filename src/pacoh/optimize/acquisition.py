@@ -80,6 +80,9 @@ def mean_deviation(said: GaussianMixture) -> Float[Array, "*n q"]:
 class Thompson(AbstractAcquisition):
     """One drawn function: a point is chosen as often as it is believed to be the best.
 
+    With `members` it is the mean of one member of the predictive mixture, drawn by its weight: of Stein particles one
+    network, as in the paper, and where a network's last layer is integrated out, that network with the layer's mean.
+
     >>> from pacoh.optimize import Optimizer, Pool, Thompson
     >>> optimizer = Optimizer(None, Pool([0.0, 0.2, 0.4, 0.6, 1.0]), goal="maximize", acquisition=Thompson())
     >>> optimizer.tell([0, 2, 4], [0.0, 1.0, 0.9])
@@ -87,12 +90,18 @@ class Thompson(AbstractAcquisition):
     True
     """
 
+    members: bool = eqx.field(static=True, default=False)
     joint, compares = True, False
 
     def score(self, predictor: AbstractPredictor, best: Scalar, key: Key) -> Score:
         """The function."""
         del best
-        return predictor.function(key)
+        return (lambda x: _member(predictor, x, key)) if self.members else predictor.function(key)
+
+
+def _member(predictor: AbstractPredictor, x: Float[Array, "q d"], key: Key) -> Float[Array, " q"]:
+    said = gaussian(predictor.latent(x))
+    return said.loc[..., jax.random.categorical(key, jnp.log(said.weights[..., 0])), :]
 
 
 class LogEI(AbstractAcquisition):

@@ -20,6 +20,7 @@ from pacoh.learners.guard import WeakModel
 from pacoh.optimize.acquisition import UCB, AbstractAcquisition, LogEI
 from pacoh.optimize.search import Effort, Known, Rule, from_box, from_pool
 from pacoh.optimize.space import Pool, Space
+from pacoh.optimize.warp import Warp
 
 _GOALS = {"maximize": True, "minimize": False}
 _LEAST = 16  # rows of the smallest padded context: 50 rounds meet three shapes
@@ -68,7 +69,8 @@ class Optimizer:
     `model` was fitted on tasks whose inputs are `space.encode(points)`, or on inputs like the pool's rows; None is a
     Gaussian process that learns from this task alone. The first `initial` points are random: by default none with a
     model, whose prior knows better, and one more than there are columns without. Points of a `Space` are dicts, those
-    of a `Pool` numbers of rows. Without `repeats` no point is suggested twice.
+    of a `Pool` numbers of rows. Without `repeats` no point is suggested twice. `warp` is the scale that the model takes
+    values on, where they were warped before it was fitted.
 
     A suggestion depends on the seed, on what was told and asked, and on nothing else, so a run that was saved and
     loaded goes on as if it had not been interrupted.
@@ -96,6 +98,7 @@ class Optimizer:
         repeats: bool = False,
         initial: int | None = None,
         effort: Effort | None = None,
+        warp: Warp | None = None,
         seed: int = 0,
     ):
         if goal not in _GOALS:
@@ -109,6 +112,7 @@ class Optimizer:
                 f"{where.width}: fit it on tasks whose inputs are space.encode(points), or on columns like the pool's."
             )
         self.where, self.goal, self.seed, self.effort = where, goal, seed, effort or Effort()
+        self.warp = warp or Warp()
         self.rule = Rule(UCB() if acquisition is None else acquisition, _GOALS[goal], repeats)
         self.points: list[Any] = []
         self.values: list[float] = []
@@ -129,8 +133,9 @@ class Optimizer:
     ) -> "Optimizer":
         """Learns from past searches over the same parameters, each (points, values), and begins the next one.
 
-        `settings` are those of the method; without any, it is guarded against a past unlike the present. The next point
-        is that of the largest expected improvement unless `acquisition` says otherwise; `rest` is as for any optimiser.
+        `settings` are those of the method; without any, it is guarded against a past unlike the present. Values are
+        warped where most are alike and few far out. The next point is that of the largest expected improvement unless
+        `acquisition` says otherwise; `rest` is as for any optimiser.
 
         >>> from pacoh.optimize import Effort, Optimizer, Real, Space
         >>> space, places = Space({"x": Real(0, 1)}), [0.0, 0.1, 0.3, 0.45, 0.6, 0.8, 1.0]
@@ -141,10 +146,11 @@ class Optimizer:
         >>> 0.2 < point["x"] < 0.6
         True
         """
-        tasks = [(where.encode(points), np.asarray(values, np.float64)) for points, values in past]
+        warp = Warp.of([values for _, values in past])
+        tasks = [(where.encode(points), warp(values)) for points, values in past]
         options: dict[str, Any] = {"guard": True} if settings is None else dict(settings)
         rest["acquisition"] = LogEI() if acquisition is None else acquisition
-        return Optimizer(fit(tasks, method, seed=seed, **options), where, seed=seed, **rest)
+        return Optimizer(fit(tasks, method, seed=seed, **options), where, warp=warp, seed=seed, **rest)
 
     def ask(self, n: int = 1) -> list[Any]:
         """The next n points to try, pending until they are told."""
@@ -190,7 +196,7 @@ class Optimizer:
     def save(self, path: str | Path) -> None:
         """Writes everything: the model, the space or pool, what was told and asked."""
         content = {"meta": self.model.meta, "units": self.model.units, "where": self.where, "rule": self.rule}
-        content |= {"effort": self.effort, "values": np.array(self.values, np.float64)}
+        content |= {"effort": self.effort, "warp": self.warp, "values": np.array(self.values, np.float64)}
         state = {name: getattr(self, name) for name in ("points", "pending", "asked", "seed", "initial")}
         persistence.save(path, content, {"model": self.model.card, "optimizer": state | {"goal": self.goal}})
 
@@ -204,6 +210,7 @@ class Optimizer:
         model = Model(content["meta"], content["units"], card["model"])
         self = Optimizer(model, content["where"], goal=state["goal"], seed=state["seed"], effort=content["effort"])
         self.rule, self.points, self.pending = rule, state["points"], state["pending"]
+        self.warp = content.get("warp", Warp())  # files of earlier versions have none
         self.asked, self.initial = state["asked"], state["initial"]
         self.values = content["values"].tolist()
         return self
@@ -234,7 +241,8 @@ class Optimizer:
     def _known(self) -> tuple[Dataset, jax.Array]:
         points = self.points + self.pending
         rows = self.where.encode(points)
-        targets = np.concatenate([self.model.units.targets(np.array(self.values)), np.zeros(len(self.pending))])
+        targets = self.model.units.targets(self.warp(self.values))
+        targets = np.concatenate([targets, np.zeros(len(self.pending))])
         x, y, mask = padded(self.model.units.inputs(rows), targets, rows_for(len(points)))
         told = np.arange(len(mask)) < len(self.points)
         return Dataset(*map(jnp.asarray, (x, y, mask & told))), jnp.asarray(mask & ~told)
