@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-_STRENGTHS = (0.25, 0.5, 1.0)
+_STRENGTHS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
 class Warp(eqx.Module):
@@ -33,8 +33,8 @@ class Warp(eqx.Module):
         loc, scale = float(values.mean()), float(values.std())
         if scale == 0:
             return Warp(loc)
-        signed = [0.0, *(sign * size for size in _STRENGTHS for sign in (1, -1))]
-        return max((Warp(loc, scale, strength) for strength in signed), key=lambda warp: warp.log_likelihood(values))
+        warps = [Warp(loc, scale, strength) for strength in (0.0, *_STRENGTHS, *(-size for size in _STRENGTHS))]
+        return max(warps, key=lambda warp: warp.log_likelihood(values))
 
     def __call__(self, values: Any) -> np.ndarray:
         """The warped values."""
