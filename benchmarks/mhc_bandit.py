@@ -46,7 +46,8 @@ LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {
     "se": ("mll-gp", _GP | {"kernel": "se"}),
     "matern": ("mll-gp", _GP | {"kernel": "matern52"}),
 }
-RULES: dict[str, AbstractAcquisition] = {"ucb": UCB(literal=True), "ts": Thompson(members=True)}
+RULES: dict[str, AbstractAcquisition] = {"ucb": UCB(literal=True), "ts": Thompson()}
+SPREAD = 0.3  # of the functions that PACOH draws: their last layer is drawn from its posterior, a BNN's is a particle's
 METHODS = (
     "pacoh-ucb",
     "pacoh-ts",
@@ -169,7 +170,8 @@ def main() -> None:
             else:
                 name, _, rule = method.partition("-")
                 models[name] = models[name] if name in models else learn(name, tasks, asked)
-                numbers = bandit(models[name], Rule(RULES[rule], True, True), (x, y), first, asked.rounds)
+                acquisition = Thompson(SPREAD) if rule == "ts" and name != "bnn" else RULES[rule]
+                numbers = bandit(models[name], Rule(acquisition, True, True), (x, y), first, asked.rounds)
             found[method] = y[numbers]
             average, simple = regrets(found[method], y.max())
             for i, t in product(*map(range, numbers.shape)):

@@ -33,7 +33,7 @@ def moved_tasks() -> Dataset:
 
 TASKS = moved_tasks()
 MODEL: MovedModel = learner("moved-gp", Shape(6, 12, 1), steps=300).fit(TASKS, KEY)  # type: ignore[assignment]
-LOOSE = jnp.array(0.3)
+KIND = jnp.array([0.3, 0.5])  # sizes of what a new task has for itself, and of its noise
 CONTEXT = pad(x := np.array([[-0.5], [0.4], [1.3]]), wave(x, 0.3, 1.2), 4)
 
 
@@ -52,13 +52,13 @@ def test_a_prediction_under_a_move_is_that_of_one_gaussian_over_all_points_of_al
     scales = jnp.concatenate([jnp.exp(MODEL.theta["log_stretch"]), stretch[None]])[ids]
     common = MODEL.prior.common.gram(MODEL.theta["common"], points + shifts, points + shifts)
     own = MODEL.prior.apart(MODEL.theta, points, points)
-    left = LOOSE**2 * (ids[:, None] == 6) * (ids == 6) * common
+    left = KIND[0] ** 2 * (ids[:, None] == 6) * (ids == 6) * common
     gram = np.asarray(scales[:, None] * scales * common + left + (ids[:, None] == ids) * own, np.float64)
     seen = len(ids) - len(x)
     y = np.concatenate([TASKS.y.reshape(-1), CONTEXT.y[keep]]) - float(MODEL.theta["level"])
-    noise = np.exp(2 * float(MODEL.theta["log_noise"])) * np.eye(seen)
+    noise = np.exp(2 * float(MODEL.theta["log_noise"])) * np.diag(np.where(ids[:seen] == 6, 0.25, 1.0))
     solve = np.linalg.solve(gram[:seen, :seen] + noise, gram[:seen, seen:])
-    said = MovedPredictor.of(MODEL, (z[None], LOOSE[None]), CONTEXT).latent(x)
+    said = MovedPredictor.of(MODEL, (z[None], KIND[None]), CONTEXT).latent(x)
     np.testing.assert_allclose(said.mean, float(MODEL.theta["level"]) + y @ solve, atol=0.02)
     wanted = np.sqrt(np.diag(gram[seen:, seen:] - gram[seen:, :seen] @ solve))
     np.testing.assert_allclose(said.std, wanted, atol=0.02)
@@ -69,8 +69,8 @@ def test_the_evidence_is_its_integral_over_moves():
     context = Dataset(CONTEXT.x, CONTEXT.y, jnp.arange(4) < 2)
     side = jnp.linspace(-5, 5, 201)
     grid = jnp.stack(jnp.meshgrid(side, side), -1).reshape(-1, 2)
-    each = jax.vmap(lambda z: jax.vmap(lambda loose: MODEL.log_evidence(z, loose, context))(MODEL.loose))
-    logs = jax.nn.logsumexp(jax.jit(each)(grid), 1) - np.log(len(MODEL.loose)) + log_standard(grid)
+    each = jax.vmap(lambda z: jax.vmap(lambda kind: MODEL.log_evidence(z, kind, context))(MODEL.kinds))
+    logs = jax.nn.logsumexp(jax.jit(each)(grid), 1) - np.log(len(MODEL.kinds)) + log_standard(grid)
     wanted = jax.nn.logsumexp(logs) + 2 * np.log(side[1] - side[0])
     weigh = jax.jit(lambda key: MODEL.weigh(context, key)[1])
     found = jax.vmap(weigh)(jax.random.split(KEY, 16))
@@ -90,8 +90,8 @@ def test_a_mixture_of_gaussians_has_the_density_of_scipy():
 def test_climbing_ends_where_the_posterior_is_highest():
     side = jnp.linspace(-3, 3, 121)
     grid = jnp.stack(jnp.meshgrid(side, side), -1).reshape(-1, 2)
-    density = jax.jit(jax.vmap(lambda z: MODEL.log_evidence(z, LOOSE, CONTEXT) + log_standard(z)))
-    ends = jax.jit(jax.vmap(lambda z: MODEL.climb(z, LOOSE, CONTEXT)[0]))(MODEL.standard[:32])
+    density = jax.jit(jax.vmap(lambda z: MODEL.log_evidence(z, KIND, CONTEXT) + log_standard(z)))
+    ends = jax.jit(jax.vmap(lambda z: MODEL.climb(z, KIND, CONTEXT)[0]))(MODEL.standard[:32])
     assert float(density(ends).max()) > float(density(grid).max()) - 0.1
 
 
@@ -153,6 +153,6 @@ def test_tasks_of_different_sizes_are_padded_without_a_trace():
         problem = made.problem(each)
         densities.append(float(problem.log_density(theta, KEY)))
         model = made.model(problem.engine.init(problem.log_density, start, KEY), each, KEY)
-        evidences.append(float(model.log_evidence(jnp.ones(3), LOOSE, context)))
+        evidences.append(float(model.log_evidence(jnp.ones(3), KIND, context)))
     assert densities[0] == pytest.approx(densities[1], rel=1e-4)
     assert evidences[0] == pytest.approx(evidences[1], abs=1e-3)

@@ -7,12 +7,14 @@ is learned, averages over the shifts, and no stationary covariance about it know
 
 A new task is a draw of shifts and scales, weighed by what its points say. Where past points are few, the landscape is
 surer of itself than it should be: shifts and kernels have one value each, and a basin that no task has seen is none. So
-a new task may leave it, by a function of the landscape's kernel whose size is weighed like the moves. It predicts from
-the points of the meta-train tasks: its model HOLDS THEM. Do not pass its file on where tasks are private.
+a new task may leave it, by a function of the landscape's kernel whose size is weighed like the moves, and may have less
+noise. It predicts from the points of the meta-train tasks: its model HOLDS THEM. Do not pass its file on where tasks
+are private.
 """
 
 import math
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import equinox as eqx
@@ -39,6 +41,7 @@ _OWN = 0.2  # the sd of r at which training starts, in learner units
 _SHIFT, _STRETCH = 0.3, 0.4  # sds of shifts (in those of the inputs) and of log scales, before any task is seen
 _WORTH = 4.0  # how many tasks that belief is worth
 _LOOSE = (0.05, 0.2, 0.5, 1.2)  # sds of what a new task has for itself beside r, in those of the landscape
+_QUIET = (1.0, 0.25)  # its noise, in that of the past tasks, which takes in where their landscape is wrong
 _HOT = 4.0  # draws are kept by a flattened evidence: those that fit badly may climb to another mode
 
 
@@ -106,7 +109,7 @@ class MovedModel(AbstractMetaModel):
     loc: Float[Array, " e"]
     sd: Float[Array, " e"]
     standard: Float[Array, "S e"]  # the draws of z
-    loose: Float[Array, " R"]  # sizes of what a new task has for itself, all as likely
+    kinds: Float[Array, "R 2"]  # sizes of what a new task has for itself, and of its noise, all as likely
     search: Search
 
     def adapt(self, context: Dataset, key: Key) -> "MovedPredictor":
@@ -116,26 +119,26 @@ class MovedModel(AbstractMetaModel):
     def weigh(self, context: Dataset, key: Key) -> tuple["MovedPredictor", Scalar]:
         """The predictor of a context, and the log of its evidence.
 
-        Draws of z, each with a size of the task's own part, are kept as their evidence says and climb to modes of the
-        posterior by Gauss-Newton steps. Last, draws about these, one from the Gaussian that each step assumes, have
-        weights p(z) Z(z) / q(z) with q the mean of the Gaussians: they are draws of the posterior however well q fits
-        it, and the weights' mean is the evidence.
+        Draws of z, each with a kind of task (sizes of its own part and noise), are kept as their evidence says and
+        climb to modes of the posterior by Gauss-Newton steps. Last, draws about these, one from the Gaussian that each
+        step assumes, have weights p(z) Z(z) / q(z) with q the mean of the Gaussians: they are draws of the posterior
+        however well q fits it, and the weights' mean is the evidence.
         """
         key_keep, key_last, key_members = jax.random.split(key, 3)
-        evidence = lambda z, loose: self.log_evidence(z, loose, context)  # noqa: E731
-        first = jax.vmap(jax.vmap(evidence, (None, 0)), (0, None))(self.standard, self.loose)
+        evidence = lambda z, kind: self.log_evidence(z, kind, context)  # noqa: E731
+        first = jax.vmap(jax.vmap(evidence, (None, 0)), (0, None))(self.standard, self.kinds)
         chosen = jax.random.categorical(key_keep, first.reshape(-1) / _HOT, shape=(self.search.kept,))
-        at, level = jnp.divmod(chosen, len(self.loose))
-        loose = self.loose[level]
-        modes, factors = jax.vmap(lambda z, loose: self.climb(z, loose, context))(self.standard[at], loose)
+        at, level = jnp.divmod(chosen, len(self.kinds))
+        kinds = self.kinds[level]
+        modes, factors = jax.vmap(lambda z, kind: self.climb(z, kind, context))(self.standard[at], kinds)
         drawn = modes + jnp.einsum("jef,jf->je", factors, jax.random.normal(key_last, modes.shape))
         log_q = log_mixture(drawn, modes, factors, level[:, None] == level)
-        weights = jax.vmap(evidence)(drawn, loose) + log_standard(drawn) - math.log(len(self.loose)) - log_q
+        weights = jax.vmap(evidence)(drawn, kinds) + log_standard(drawn) - math.log(len(self.kinds)) - log_q
         members = resampled(weights, self.search.members, key_members)
-        return MovedPredictor.of(self, (drawn[members], loose[members]), context), log_mean_exp(weights)
+        return MovedPredictor.of(self, (drawn[members], kinds[members]), context), log_mean_exp(weights)
 
     def climb(
-        self, z: Float[Array, " e"], loose: Scalar, context: Dataset
+        self, z: Float[Array, " e"], kind: Float[Array, " 2"], context: Dataset
     ) -> tuple[Float[Array, " e"], Float[Array, "e e"]]:
         """A mode of N(z; 0, I) Z(z) near z, and the factor of the covariance there, by damped Gauss-Newton steps.
 
@@ -144,7 +147,7 @@ class MovedModel(AbstractMetaModel):
         eye = jnp.eye(len(z))
 
         def look(z):
-            mean, covariance = self.said(z, loose, context)
+            mean, covariance = self.said(z, kind, context)
             factor = cholesky(covariance)
             slope = jax.jacfwd(lambda z: self.mean(z, context.x))(z)
             rows = solve_triangular(factor, jnp.where(context.mask[:, None], slope, 0.0), lower=True)
@@ -186,12 +189,18 @@ class MovedModel(AbstractMetaModel):
         return self.theta["level"] + stretch * mean, stretch * half, x + shift
 
     def covariance(
-        self, z: Array, loose: Scalar, one: tuple[Array, ...], other: tuple[Array, ...]
+        self, z: Array, kind: Float[Array, " 2"], one: tuple[Array, ...], other: tuple[Array, ...]
     ) -> Float[Array, "a b"]:
         """cov of f under a move, given the tasks; each side is (x, rows, places)."""
         (x, half, place), (w, other_half, other_place) = one, other
-        common = (self.move(z)[1] ** 2 + loose**2) * self.prior.common.gram(self.theta["common"], place, other_place)
+        common = (self.move(z)[1] ** 2 + kind[0] ** 2) * self.prior.common.gram(
+            self.theta["common"], place, other_place
+        )
         return common - half @ other_half.T + self.prior.apart(self.theta, x, w)
+
+    def noise_variance(self, kind: Float[Array, " 2"]) -> Scalar:
+        """sigma^2 of a new task."""
+        return kind[1] ** 2 * self.prior.noise_variance(self.theta)
 
     def mean(self, z: Float[Array, " e"], x: Float[Array, "m d"]) -> Float[Array, " m"]:
         """E f under a move."""
@@ -201,16 +210,16 @@ class MovedModel(AbstractMetaModel):
         return self.theta["level"] + stretch * (cross @ self.solved)
 
     def said(
-        self, z: Float[Array, " e"], loose: Scalar, context: Dataset
+        self, z: Float[Array, " e"], kind: Float[Array, " 2"], context: Dataset
     ) -> tuple[Float[Array, " m"], Float[Array, "m m"]]:
         """Mean and covariance of a context's targets under a move, given the tasks."""
         mean, half, place = self.at(z, context.x)
         side = (context.x, half, place)
-        return mean, noisy(self.covariance(z, loose, side, side), context.mask, self.prior.noise_variance(self.theta))
+        return mean, noisy(self.covariance(z, kind, side, side), context.mask, self.noise_variance(kind))
 
-    def log_evidence(self, z: Float[Array, " e"], loose: Scalar, context: Dataset) -> Scalar:
-        """ln p(context | z, the size of its own part, the tasks)."""
-        mean, covariance = self.said(z, loose, context)
+    def log_evidence(self, z: Float[Array, " e"], kind: Float[Array, " 2"], context: Dataset) -> Scalar:
+        """ln p(context | z, kind, the tasks)."""
+        mean, covariance = self.said(z, kind, context)
         constant = 0.5 * math.log(2 * math.pi) * context.mask.sum()
         return log_normal(jnp.where(context.mask, context.y - mean, 0.0), covariance) - constant
 
@@ -243,7 +252,7 @@ class MovedPredictor(AbstractPredictor):
     """A new task given the meta-train tasks and its context: a mixture over its moves."""
 
     model: MovedModel
-    moves: tuple[Float[Array, "J e"], Float[Array, " J"]]
+    moves: tuple[Float[Array, "J e"], Float[Array, "J 2"]]
     context: Dataset
     given: tuple[Array, Array, Array, Array]  # of each move: rows and places of the context, factor, solved
 
@@ -251,8 +260,8 @@ class MovedPredictor(AbstractPredictor):
     def of(model: MovedModel, moves: tuple[Array, Array], context: Dataset) -> "MovedPredictor":
         """Conditions on the context, under each move and size."""
 
-        def condition(z, loose):
-            mean, covariance = model.said(z, loose, context)
+        def condition(z, kind):
+            mean, covariance = model.said(z, kind, context)
             _, half, place = model.at(z, context.x)
             factor = cholesky(covariance)
             residual = jnp.where(context.mask, context.y - mean, 0.0)
@@ -264,7 +273,7 @@ class MovedPredictor(AbstractPredictor):
     def __call__(self, x: Float[Array, "q d"]) -> GaussianMixture:
         """Of y."""
         latent = self.latent(x)
-        scale = jnp.sqrt(latent.scale**2 + self.model.prior.noise_variance(self.model.theta))
+        scale = jnp.sqrt(latent.scale**2 + jax.vmap(self.model.noise_variance)(self.moves[1])[:, None])
         return GaussianMixture(latent.loc, scale)
 
     def latent(self, x: Float[Array, "q d"]) -> GaussianMixture:
@@ -296,9 +305,9 @@ class MovedPredictor(AbstractPredictor):
         return mean + cross @ solved, side, solve_triangular(factor, cross.T, lower=True)
 
     def _marginal(self, move: tuple[Array, Array], given: tuple[Array, ...], x: Array) -> tuple[Array, Array]:
-        model, (z, loose) = self.model, move
+        model, (z, kind) = self.model, move
         mean, (_, rows, places), white = self._given(move, given, x)
-        common = (model.move(z)[1] ** 2 + loose**2) * model.prior.common.diag(model.theta["common"], places)
+        common = (model.move(z)[1] ** 2 + kind[0] ** 2) * model.prior.common.diag(model.theta["common"], places)
         return mean, common + model.prior.apart_diag(model.theta, x) - (rows**2).sum(-1) - (white**2).sum(0)
 
 
@@ -338,7 +347,7 @@ class Moved(AbstractTrainedLearner):
             loc,
             jnp.sqrt(variance),
             jnp.asarray(even_normals(self.search.draws, len(loc)), float),
-            jnp.array(_LOOSE),
+            jnp.array(list(product(_LOOSE, _QUIET))),
             self.search,
         )
 
