@@ -47,7 +47,7 @@ LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {
     "matern": ("mll-gp", _GP | {"kernel": "matern52"}),
 }
 RULES: dict[str, AbstractAcquisition] = {"ucb": UCB(literal=True), "ts": Thompson()}
-SPREAD = 0.3  # of the functions that PACOH draws: their last layer is drawn from its posterior, a BNN's is a particle's
+SPREAD = 0.5  # of the functions that PACOH draws: their last layer is drawn from its posterior, a BNN's is a particle's
 METHODS = (
     "pacoh-ucb",
     "pacoh-ts",
