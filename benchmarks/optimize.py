@@ -33,7 +33,7 @@ from pacoh.environments.base import Draw, named
 from pacoh.environments.optima import AbstractOptima, Branin, Hartmann3, Hartmann6, Objective
 from pacoh.learners.base import lanes
 from pacoh.optimize import UCB, LogEI, Real, Space, Thompson
-from pacoh.optimize.optimizer import rows_for, untaught
+from pacoh.optimize.optimizer import likelihood, rows_for, untaught
 from pacoh.optimize.search import Effort, Known, Rule, from_box
 from pacoh.optimize.warp import Warp
 from pacoh.reading import Tasks
@@ -100,8 +100,16 @@ def models_of(method: str, name: str, asked: argparse.Namespace) -> tuple[list[a
     given = {"steps": asked.steps, "particles": asked.particles}
     settings = {"guard": True} | {key: value for key, value in given.items() if value is not None}
     warps = [Warp.of(draw.train.y) for draw in draws]
-    draws = [Draw(warped(draw.train, warp), None, None) for draw, warp in zip(draws, warps, strict=True)]  # type: ignore[arg-type]
-    return train({"method": asked.method, "settings": settings}, draws), warps
+    job = {"method": asked.method, "settings": settings}
+    plain = list(zip(train(job, draws), [Warp()] * len(draws), strict=True))
+    if asked.method != "moved-gp":
+        return tuple(map(list, zip(*plain, strict=True)))  # type: ignore[return-value]
+    others = [Draw(warped(draw.train, warp), None, None) for draw, warp in zip(draws, warps, strict=True)]  # type: ignore[arg-type]
+    both = zip(draws, plain, zip(train(job, others), warps, strict=True), strict=True)
+    chosen = [
+        max(pairs, key=lambda pair, y=draw.train.y: likelihood(*pair, np.concatenate(y))) for draw, *pairs in both
+    ]
+    return tuple(map(list, zip(*chosen, strict=True)))  # type: ignore[return-value]
 
 
 @eqx.filter_jit

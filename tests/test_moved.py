@@ -10,7 +10,18 @@ import pacoh
 from pacoh.data import Dataset, pad, stack
 from pacoh.errors import PacohError
 from pacoh.learners.guard import Guarded
-from pacoh.learners.moved import Moved, MovedModel, MovedPredictor, even_normals, log_mixture, log_standard, resampled
+from pacoh.learners.moved import (
+    Moved,
+    MovedModel,
+    MovedPredictor,
+    even_normals,
+    left_out,
+    log_mixture,
+    log_shares_of,
+    log_standard,
+    resampled,
+)
+from pacoh.learners.multitask import Rows
 from pacoh.registry import Shape, learner
 from pacoh.testing import ragged_tasks
 
@@ -70,7 +81,7 @@ def test_the_evidence_is_its_integral_over_moves():
     side = jnp.linspace(-5, 5, 201)
     grid = jnp.stack(jnp.meshgrid(side, side), -1).reshape(-1, 2)
     each = jax.vmap(lambda z: jax.vmap(lambda kind: MODEL.log_evidence(z, kind, context))(MODEL.kinds))
-    logs = jax.nn.logsumexp(jax.jit(each)(grid), 1) - np.log(len(MODEL.kinds)) + log_standard(grid)
+    logs = jax.nn.logsumexp(jax.jit(each)(grid) + MODEL.log_shares, 1) + log_standard(grid)
     wanted = jax.nn.logsumexp(logs) + 2 * np.log(side[1] - side[0])
     weigh = jax.jit(lambda key: MODEL.weigh(context, key)[1])
     found = jax.vmap(weigh)(jax.random.split(KEY, 16))
@@ -93,6 +104,31 @@ def test_climbing_ends_where_the_posterior_is_highest():
     density = jax.jit(jax.vmap(lambda z: MODEL.log_evidence(z, KIND, CONTEXT) + log_standard(z)))
     ends = jax.jit(jax.vmap(lambda z: MODEL.climb(z, KIND, CONTEXT)[0]))(MODEL.standard[:32])
     assert float(density(ends).max()) > float(density(grid).max()) - 0.1
+
+
+def test_a_task_left_out_is_as_likely_as_under_the_gaussian_of_all_points_given_the_others():
+    rows = Rows.of(TASKS)
+    noise = float(MODEL.prior.noise_variance(MODEL.theta))
+    gram = np.asarray(MODEL.prior.gram(MODEL.theta, rows), np.float64) + noise * np.eye(72)
+    y = np.asarray(TASKS.y, np.float64).reshape(-1) - float(MODEL.theta["level"])
+    mine = np.arange(72) // 12 == 2
+    solve = np.linalg.solve(gram[np.ix_(~mine, ~mine)], gram[np.ix_(~mine, mine)])
+    common = np.asarray(MODEL.prior.common.gram(MODEL.theta["common"], TASKS.x[2], TASKS.x[2]), np.float64)
+    covariance = (
+        gram[np.ix_(mine, mine)] - gram[np.ix_(mine, ~mine)] @ solve + 0.25 * common - 0.75 * noise * np.eye(12)
+    )
+    wanted = multivariate_normal(y[~mine] @ solve, covariance).logpdf(y[mine]) + 6 * np.log(2 * np.pi)
+    found = left_out(MODEL.prior, MODEL.theta, TASKS, (MODEL.inverse, MODEL.solved), jnp.array([[0.5, 0.5]]))
+    assert float(found[2, 0]) == pytest.approx(wanted, abs=0.1)
+
+
+def test_shares_of_kinds_are_where_their_likelihood_has_no_slope():
+    logs = np.random.default_rng(1).normal(size=(6, 3)) * 2
+    shares = np.exp(np.asarray(log_shares_of(jnp.asarray(logs))))
+    assert shares.sum() == pytest.approx(1, abs=1e-4)
+    ratio = np.exp(logs) / (np.exp(logs) @ shares)[:, None]
+    slope = ratio.sum(0) + 1 / (3 * shares)  # of the sum of logs, with the log of each share counted a third
+    np.testing.assert_allclose(slope, slope.mean(), rtol=0.05)
 
 
 def test_members_come_as_often_as_their_weights_say():

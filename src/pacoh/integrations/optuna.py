@@ -11,9 +11,10 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.samplers import BaseSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
-from pacoh.api import Model, fit
+from pacoh.api import Model
 from pacoh.errors import PacohError, PacohWarning
 from pacoh.optimize import UCB, AbstractAcquisition, Choice, Integer, Optimizer, Real, Space
+from pacoh.optimize.optimizer import taught
 from pacoh.optimize.space import Axis
 from pacoh.optimize.warp import Warp
 
@@ -91,9 +92,8 @@ class PacohSampler(BaseSampler):
             sampler._say(f"{len(tasks)} past studies have trials to learn from, and two are needed")
             return sampler
         options: dict[str, Any] = {"guard": True} if settings is None else dict(settings)
-        warp = Warp.of([values for _, values in tasks])
-        warped = [(rows, warp(values)) for rows, values in tasks]
-        return PacohSampler(fit(warped, method, seed=seed, **options), space, warp=warp, **rest)
+        model, warp = taught(tasks, method, seed=seed, **options)
+        return PacohSampler(model, space, warp=warp, **rest)
 
     def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         """Parameters of this study that the prior knows; before any trial none is, and each is asked for by itself."""

@@ -109,8 +109,10 @@ class MovedModel(AbstractMetaModel):
     loc: Float[Array, " e"]
     sd: Float[Array, " e"]
     standard: Float[Array, "S e"]  # the draws of z
-    kinds: Float[Array, "R 2"]  # sizes of what a new task has for itself, and of its noise, all as likely
+    kinds: Float[Array, "R 2"]  # sizes of what a new task has for itself, and of its noise
+    log_shares: Float[Array, " R"]  # how often tasks are of these kinds
     search: Search
+    log_density: Scalar  # of the meta-train tasks, and of the parameters found for them
 
     def adapt(self, context: Dataset, key: Key) -> "MovedPredictor":
         """The mixture over moves."""
@@ -126,14 +128,14 @@ class MovedModel(AbstractMetaModel):
         """
         key_keep, key_last, key_members = jax.random.split(key, 3)
         evidence = lambda z, kind: self.log_evidence(z, kind, context)  # noqa: E731
-        first = jax.vmap(jax.vmap(evidence, (None, 0)), (0, None))(self.standard, self.kinds)
+        first = jax.vmap(jax.vmap(evidence, (None, 0)), (0, None))(self.standard, self.kinds) + self.log_shares
         chosen = jax.random.categorical(key_keep, first.reshape(-1) / _HOT, shape=(self.search.kept,))
         at, level = jnp.divmod(chosen, len(self.kinds))
         kinds = self.kinds[level]
         modes, factors = jax.vmap(lambda z, kind: self.climb(z, kind, context))(self.standard[at], kinds)
         drawn = modes + jnp.einsum("jef,jf->je", factors, jax.random.normal(key_last, modes.shape))
         log_q = log_mixture(drawn, modes, factors, level[:, None] == level)
-        weights = jax.vmap(evidence)(drawn, kinds) + log_standard(drawn) - math.log(len(self.kinds)) - log_q
+        weights = jax.vmap(evidence)(drawn, kinds) + log_standard(drawn) + self.log_shares[level] - log_q
         members = resampled(weights, self.search.members, key_members)
         return MovedPredictor.of(self, (drawn[members], kinds[members]), context), log_mean_exp(weights)
 
@@ -332,8 +334,9 @@ class Moved(AbstractTrainedLearner):
         rows = Rows.of(tasks)
         factor = cholesky(noisy(self.prior.gram(theta, rows), rows.mask, self.prior.noise_variance(theta)))
         inverse = solve_triangular(factor, jnp.eye(len(factor), dtype=factor.dtype), lower=True)
-        residual = jnp.where(rows.mask, tasks.y.reshape(-1) - theta["level"], 0.0)
+        solved = inverse.T @ (inverse @ jnp.where(rows.mask, tasks.y.reshape(-1) - theta["level"], 0.0))
         places, stretch = self.prior.placed(theta, rows)
+        kinds = jnp.array(list(product(_LOOSE, _QUIET)))
         moves = jnp.concatenate([theta["shift"], theta["log_stretch"][:, None]], 1)
         loc = moves.mean(0)
         believed = jnp.array([_SHIFT] * tasks.x.shape[-1] + [_STRETCH]) ** 2
@@ -343,12 +346,14 @@ class Moved(AbstractTrainedLearner):
             theta,
             (places, jnp.where(rows.mask, stretch, 0.0)),
             inverse,
-            inverse.T @ (inverse @ residual),
+            solved,
             loc,
             jnp.sqrt(variance),
             jnp.asarray(even_normals(self.search.draws, len(loc)), float),
-            jnp.array(list(product(_LOOSE, _QUIET))),
+            kinds,
+            log_shares_of(left_out(self.prior, theta, tasks, (inverse, solved), kinds)),
             self.search,
+            self.problem(tasks).log_density(theta, key),
         )
 
     def restart(self, model: MovedModel) -> Particles:
@@ -365,6 +370,46 @@ class Moved(AbstractTrainedLearner):
                 f"All points are in one covariance matrix: at most {MOST}, padding included; got {points}. Thin the "
                 "tasks, or learn a prior without moves (pacoh-gp-map)."
             )
+
+
+def left_out(
+    prior: MovedCovariance,
+    theta: Params,
+    tasks: Dataset,
+    solution: tuple[Float[Array, "N N"], Float[Array, " N"]],
+    kinds: Float[Array, "R 2"],
+) -> Float[Array, "n R"]:
+    """ln p(a task | the other tasks, theta, kind), up to a constant.
+
+    With P the inverse of the covariance of all points and a = P y, a task given the others has the covariance C, the
+    inverse of its block of P, and y lies C a from its mean, a its part.
+    """
+    inverse, solved = solution
+    n, m = tasks.mask.shape
+    half = inverse.reshape(-1, n, m).transpose(1, 0, 2)
+
+    def of_task(half, solved, x, mask):
+        covariance = jnp.linalg.inv(half.T @ half)
+        shared = mask[:, None] * mask * prior.common.gram(theta["common"], x, x)
+
+        def of_kind(kind):
+            quiet = (1 - kind[1] ** 2) * prior.noise_variance(theta) * mask
+            return log_normal(covariance @ solved, covariance + kind[0] ** 2 * shared - jnp.diag(quiet))
+
+        return jax.vmap(of_kind)(kinds)
+
+    return jax.vmap(of_task)(half, solved.reshape(n, m), tasks.x, tasks.mask)
+
+
+def log_shares_of(logs: Float[Array, "n R"]) -> Float[Array, " R"]:
+    """ln of the shares of kinds that make tasks likeliest, one more task being of any kind; by EM."""
+    n, kinds = logs.shape
+
+    def step(log_shares, _):
+        of_tasks = jax.nn.softmax(logs + log_shares).sum(0)
+        return jnp.log((of_tasks + 1 / kinds) / (n + 1)), None
+
+    return jax.lax.scan(step, jnp.full(kinds, -math.log(kinds)), None, 50)[0]
 
 
 def even_normals(count: int, width: int) -> np.ndarray:

@@ -16,7 +16,8 @@ from pacoh.data import Dataset, Standardizer, padded
 from pacoh.errors import PacohError
 from pacoh.learners import guard
 from pacoh.learners.base import AbstractMetaModel
-from pacoh.learners.guard import WeakModel
+from pacoh.learners.guard import Guarded, WeakModel
+from pacoh.learners.moved import MovedModel
 from pacoh.optimize.acquisition import UCB, AbstractAcquisition, LogEI
 from pacoh.optimize.search import Effort, Known, Rule, from_box, from_pool
 from pacoh.optimize.space import Pool, Space
@@ -49,6 +50,30 @@ def untaught(width: int) -> Model:
     """The model where nothing was learned: a GP on the task alone, averaged over its scales, for rows in [0, 1]."""
     uniform = Standardizer(np.full(width, 0.5), np.full(width, 12**-0.5), np.zeros(()), np.ones(()))
     return Model(WeakModel(*guard.untaught(width)), uniform, {})
+
+
+def taught(tasks: Sequence[tuple[np.ndarray, np.ndarray]], method: str, **options: Any) -> tuple[Model, Warp]:
+    """The model of past searches, and the scale it takes values on: of a moved landscape the likelier of two."""
+    plain = fit(list(tasks), method, **options)
+    warp = Warp.of([values for _, values in tasks])
+    if warp.strength == 0 or _landscape(plain) is None:
+        return plain, Warp()
+    warped = fit([(rows, warp(values)) for rows, values in tasks], method, **options)
+    values = np.concatenate([values for _, values in tasks])
+    scores = [likelihood(plain, Warp(), values), likelihood(warped, warp, values)]
+    return (warped, warp) if scores[1] > scores[0] else (plain, Warp())
+
+
+def likelihood(model: Model, warp: Warp, values: np.ndarray) -> float:
+    """ln p of the values of past searches under the landscape learned of them, on their own scale."""
+    landscape = _landscape(model)
+    assert landscape is not None
+    return float(landscape.log_density + (warp.log_slopes(values) - np.log(model.units.y_scale)).sum())
+
+
+def _landscape(model: Model) -> MovedModel | None:
+    learned = model.meta.learned if isinstance(model.meta, Guarded) else model.meta
+    return learned if isinstance(learned, MovedModel) else None
 
 
 @eqx.filter_jit
@@ -133,9 +158,9 @@ class Optimizer:
     ) -> "Optimizer":
         """Learns from past searches over the same parameters, each (points, values), and begins the next one.
 
-        `settings` are those of the method; without any, it is guarded against a past unlike the present. Values are
-        warped where most are alike and few far out. The next point is that of the largest expected improvement unless
-        `acquisition` says otherwise; `rest` is as for any optimiser.
+        `settings` are those of the method; without any, it is guarded against a past unlike the present. A moved
+        landscape is learned of the values or of warped ones, whichever are likelier under it. The next point is that of
+        the largest expected improvement unless `acquisition` says otherwise; `rest` is as for any optimiser.
 
         >>> from pacoh.optimize import Effort, Optimizer, Real, Space
         >>> space, places = Space({"x": Real(0, 1)}), [0.0, 0.1, 0.3, 0.45, 0.6, 0.8, 1.0]
@@ -146,11 +171,11 @@ class Optimizer:
         >>> 0.2 < point["x"] < 0.6
         True
         """
-        warp = Warp.of([values for _, values in past])
-        tasks = [(where.encode(points), warp(values)) for points, values in past]
+        tasks = [(where.encode(points), np.asarray(values, np.float64)) for points, values in past]
         options: dict[str, Any] = {"guard": True} if settings is None else dict(settings)
         rest["acquisition"] = LogEI() if acquisition is None else acquisition
-        return Optimizer(fit(tasks, method, seed=seed, **options), where, warp=warp, seed=seed, **rest)
+        model, warp = taught(tasks, method, seed=seed, **options)
+        return Optimizer(model, where, warp=warp, seed=seed, **rest)
 
     def ask(self, n: int = 1) -> list[Any]:
         """The next n points to try, pending until they are told."""

@@ -44,9 +44,12 @@ class Warp(eqx.Module):
 
     def log_likelihood(self, values: np.ndarray) -> float:
         """ln p(values), up to a constant, with the mean and sd that suit them best after warping."""
+        return float(self.log_slopes(values).sum() - len(values) * np.log(self(values).std()))
+
+    def log_slopes(self, values: np.ndarray) -> np.ndarray:
+        """ln dw/dy."""
         u = (values - self.loc) / self.scale
-        slopes = np.where(self._tail(u), np.log1p(abs(self.strength) * np.abs(u)), 0.0)
-        return float(-len(u) * np.log(self(values).std()) - slopes.sum())
+        return -np.where(self._tail(u), np.log1p(abs(self.strength) * np.abs(u)), 0.0) - np.log(self.scale)
 
     def _tail(self, u: np.ndarray) -> np.ndarray:
         return u * self.strength > 0
