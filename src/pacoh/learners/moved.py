@@ -288,11 +288,11 @@ class MovedPredictor(AbstractPredictor):
         """One draw of f under one of the moves, jointly at the points it is asked at (ask once)."""
         key_which, key_function = jax.random.split(key)
         chosen = jax.random.randint(key_which, (), 0, len(self.moves[1]))
-        move, given = jax.tree.map(lambda leaf: leaf[chosen], (self.moves, self.given))
+        (z, kind), given = jax.tree.map(lambda leaf: leaf[chosen], (self.moves, self.given))
 
         def draw(x):
-            mean, side, white = self._given(move, given, x)
-            covariance = self.model.covariance(*move, side, side) - white.T @ white
+            mean, side, white = self._given((z, kind), given, x)
+            covariance = self.model.covariance(z, kind, side, side) - white.T @ white
             return mean + cholesky(covariance) @ jax.random.normal(key_function, (len(x),))
 
         return draw
