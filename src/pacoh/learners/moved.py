@@ -40,7 +40,7 @@ from pacoh.types import Key, Params, Scalar
 _OWN = 0.2  # the sd of r at which training starts, in learner units
 _SHIFT, _STRETCH = 0.3, 0.4  # sds of shifts (in those of the inputs) and of log scales, before any task is seen
 _WORTH = 4.0  # how many tasks that belief is worth
-_LOOSE = (0.05, 0.2, 0.5, 1.2)  # sds of what a new task has for itself beside r, in those of the landscape
+_LOOSE = (0.01, 0.1, 0.4, 1.2)  # sds of what a new task has for itself beside r, in those of the landscape
 _QUIET = (1.0, 0.25)  # its noise, in that of the past tasks, which takes in where their landscape is wrong
 _HOT = 4.0  # draws are kept by a flattened evidence: those that fit badly may climb to another mode
 
@@ -128,8 +128,9 @@ class MovedModel(AbstractMetaModel):
         """
         key_keep, key_last, key_members = jax.random.split(key, 3)
         evidence = lambda z, kind: self.log_evidence(z, kind, context)  # noqa: E731
-        first = jax.vmap(jax.vmap(evidence, (None, 0)), (0, None))(self.standard, self.kinds) + self.log_shares
-        chosen = jax.random.categorical(key_keep, first.reshape(-1) / _HOT, shape=(self.search.kept,))
+        first = jax.vmap(jax.vmap(evidence, (None, 0)), (0, None))(self.standard, self.kinds)
+        hot = (first / _HOT + self.log_shares).reshape(-1)
+        chosen = jax.random.categorical(key_keep, hot, shape=(self.search.kept,))
         at, level = jnp.divmod(chosen, len(self.kinds))
         kinds = self.kinds[level]
         modes, factors = jax.vmap(lambda z, kind: self.climb(z, kind, context))(self.standard[at], kinds)
