@@ -150,7 +150,7 @@ def main() -> None:
     parser.add_argument("--starts", type=int, default=30)
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
-    parser.add_argument("--steps", type=int, default=2000, help="training steps of PACOH")
+    parser.add_argument("--steps", type=int, default=1000, help="training steps of PACOH")
     parser.add_argument("--points", type=int, default=64, help="points of a task that a step of PACOH sees")
     parser.add_argument("--settings", type=json.loads, default={}, help="further settings of PACOH, as JSON")
     parser.add_argument("--allele", default=TEST, choices=[*TRAIN, TEST])
