@@ -117,6 +117,22 @@ def test_kernels_are_positive_semi_definite_with_their_diagonal(name):
     assert np.linalg.eigvalsh(gram).min() > -1e-10 * np.trace(gram)
 
 
+@pytest.mark.parametrize("name", ["se", "matern12", "matern32", "matern52"])
+def test_compiled_with_their_gradient_kernels_keep_their_diagonal(name):
+    kernel = KERNELS[name]
+    x = jnp.asarray(np.stack([data(5, seed=seed)[0] for seed in range(2)]))
+    params = phi_of(GPPrior(Constant(), kernel), seed=3)["kernel"]
+
+    def grams(params):
+        found = jax.vmap(lambda x: kernel.gram(params, x, x))(x)
+        return (found * jnp.sin(jnp.arange(5))).sum(), found
+
+    found = jax.jit(jax.value_and_grad(grams, has_aux=True))(params)[0][1]
+    np.testing.assert_allclose(
+        jnp.diagonal(found, axis1=1, axis2=2), jax.vmap(lambda x: kernel.diag(params, x))(x), rtol=1e-12
+    )
+
+
 def test_waves_are_the_covariance_of_sinusoids_of_random_phase_and_amplitude():
     random, kernel = np.random.default_rng(0), Waves(2)
     params = phi_of(GPPrior(Constant(), kernel), d=1)["kernel"]

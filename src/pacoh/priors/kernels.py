@@ -98,9 +98,12 @@ class Matern(AbstractStationary):
             raise PacohError(f"A Matern kernel has nu = 0.5, 1.5 or 2.5 here; got {self.nu}.")
 
     def profile(self, squared: Array) -> Array:
-        """exp(-t) times 1, 1 + t or 1 + t + t^2/3, t = sqrt(2 nu) r; constant at r = 0, where the root has no slope."""
-        apart = squared > 0
-        t = jnp.where(apart, jnp.sqrt(2 * self.nu * jnp.where(apart, squared, 1.0)), 0.0)
+        """exp(-t) times 1, 1 + t or 1 + t + t^2/3, t = sqrt(2 nu) r; constant near r = 0, where the root has no slope.
+
+        Near means rounding. Compiled, a distance of 0 may be 0 in one place and a rounding error in another, so that
+        nothing here may hang on the difference.
+        """
+        t = jnp.sqrt(jnp.maximum(2 * self.nu * squared, jnp.finfo(squared.dtype).eps ** 2))
         factor = {0.5: 1.0, 1.5: 1 + t, 2.5: 1 + t + t**2 / 3}[self.nu]
         return factor * jnp.exp(-t)
 
