@@ -17,5 +17,10 @@ def keep_apart() -> None:
         os.environ.setdefault("NPROC", "1")
 
 
+def single() -> bool:
+    """Whether XLA runs operations on the CPU in one thread."""
+    return int(os.environ.get("NPROC") or _cores()) == 1
+
+
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -37,6 +37,11 @@ def _factor(matrix: Float[Array, "m m"]) -> Float[Array, "m m"]:
     return jax.lax.linalg.cholesky(matrix, symmetrize_input=False)
 
 
+def upper_factor(matrix: Float[Array, "m m"]) -> Float[Array, "m m"]:
+    """U with U'U = a symmetric matrix, NaN where it has none. LAPACK counts columns first: neither side is copied."""
+    return _factor(matrix.T).T
+
+
 @jax.custom_jvp
 def log_normal(residual: Float[Array, " m"], covariance: Float[Array, "m m"]) -> Scalar:
     """ln N(residual; 0, covariance) + (m/2) ln 2 pi.
@@ -54,7 +59,7 @@ def _log_normal_jvp(primals, tangents):
     residual, covariance = primals
     d_residual, d_covariance = tangents
     factor = cholesky(covariance)
-    inverse_factor = _inverse(factor)
+    inverse_factor = inverse(factor.T).T
     whitened = inverse_factor @ residual
     solved = whitened @ inverse_factor
     slope = 0.5 * (jnp.outer(solved, solved) - _squared(inverse_factor))
@@ -74,12 +79,17 @@ def tempered_log_normal(
     The likelihood to the power t is a Gaussian of variance sigma^2/t times a constant, so tempering is exact
     [theory.md 1.4]. Masked rows get an identity block, which leaves it exact, too.
     """
-    covariance = noisy(gram, mask, jnp.exp(2 * log_noise) / jnp.where(power > 0, power, 1.0))
+    variance, constant = tempered(mask, log_noise, power)
+    return log_normal(jnp.where(mask, residual, 0.0), noisy(gram, mask, variance)) + constant
+
+
+def tempered(mask: Bool[Array, " m"], log_noise: Scalar, power: Scalar) -> tuple[Scalar, Scalar]:
+    """sigma^2/t, and what tempering and -(m/2) ln 2 pi add to `log_normal` with it."""
+    variance = jnp.exp(2 * log_noise) / jnp.where(power > 0, power, 1.0)
     points = mask.sum()
     log_scale = math.log(2 * math.pi) + 2 * log_noise
     constant = 0.5 * points * ((1 - power) * log_scale - jnp.log(jnp.where(points > 0, power, 1.0)))
-    residual = jnp.where(mask, residual, 0.0)
-    return log_normal(residual, covariance) - 0.5 * points * math.log(2 * math.pi) + constant
+    return variance, constant - 0.5 * points * math.log(2 * math.pi)
 
 
 def noisy(gram: Float[Array, "m m"], mask: Bool[Array, " m"], variance: Scalar) -> Float[Array, "m m"]:
@@ -88,15 +98,15 @@ def noisy(gram: Float[Array, "m m"], mask: Bool[Array, " m"], variance: Scalar) 
     return jnp.where(both, gram, 0.0) + jnp.diag(jnp.where(mask, variance, 1.0))
 
 
-def _inverse(factor: Float[Array, "m m"]) -> Float[Array, "m m"]:
-    """The inverse of a lower-triangular matrix, of large ones by halves: products are faster than solves."""
-    size = len(factor)
+def inverse(upper: Float[Array, "m m"]) -> Float[Array, "m m"]:
+    """The inverse of an upper-triangular matrix, of large ones by halves: products are faster than solves."""
+    size = len(upper)
     if size <= _LARGE:
-        return solve_triangular(factor, jnp.eye(size, dtype=factor.dtype), lower=True)
+        return solve_triangular(upper.T, jnp.eye(size, dtype=upper.dtype), lower=True).T
     half = size // 2
-    upper, lower = _inverse(factor[:half, :half]), _inverse(factor[half:, half:])
-    corner = jnp.zeros((half, size - half), factor.dtype)
-    return jnp.block([[upper, corner], [-lower @ (factor[half:, :half] @ upper), lower]])
+    first, last = inverse(upper[:half, :half]), inverse(upper[half:, half:])
+    corner = jnp.zeros((size - half, half), upper.dtype)
+    return jnp.block([[first, -(first @ upper[:half, half:]) @ last], [corner, last]])
 
 
 def _squared(factor: Float[Array, "m m"]) -> Float[Array, "m m"]:

@@ -14,9 +14,10 @@ from pacoh.data import Dataset
 from pacoh.errors import PacohError
 from pacoh.predictive import GaussianMixture
 from pacoh.priors.base import AbstractPredictor, AbstractPrior, Param, likelihood_power
-from pacoh.priors.gaussian import cholesky, noisy, tempered_log_normal
+from pacoh.priors.gaussian import cholesky, noisy, tempered
 from pacoh.priors.kernels import SE, AbstractKernel, Warped
 from pacoh.priors.means import AbstractMean, Network
+from pacoh.priors.process import Points, process_log_normal
 from pacoh.types import Key, Params, Scalar
 
 _MEMORY = 8e9  # bytes that the matrices of one step may take
@@ -89,9 +90,10 @@ class GPPrior(AbstractPrior):
     def log_evidence(self, phi: Params, data: Dataset, beta: Scalar, key: Key) -> Scalar:
         """ln Z_beta: the prior's marginal under the tempered likelihood, t = beta/m, in closed form [theory.md 1.4]."""
         del key
-        gram = self.kernel.gram(phi["kernel"], data.x, data.x)
-        residual = data.y - self.mean(phi["mean"], data.x)
-        return tempered_log_normal(residual, gram, data.mask, phi["log_noise"], likelihood_power(data.mask, beta))
+        params, seen = self.kernel.embed(phi["kernel"], data.x)
+        points = Points(seen, data.y - self.mean(phi["mean"], data.x), data.mask)
+        variance, constant = tempered(data.mask, phi["log_noise"], likelihood_power(data.mask, beta))
+        return process_log_normal(self.kernel, params, points, variance) + constant
 
     def condition(self, phi: Params, data: Dataset, beta: Scalar, key: Key) -> GPPredictor:
         """The exact posterior under the tempered likelihood; without points the prior."""

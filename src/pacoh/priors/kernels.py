@@ -32,6 +32,14 @@ class AbstractKernel(eqx.Module):
     def diag(self, params: Params, x: Float[Array, "a d"]) -> Float[Array, " a"]:
         """k(x_i, x_i)."""
 
+    def embed(self, params: Params, x: Float[Array, "a d"]) -> tuple[Params, Any]:
+        """What is left to do after networks: parameters, and what the kernel sees of x, a row a point."""
+        return params, x
+
+    def between(self, params: Params, a: Any, b: Any) -> Float[Array, "a b"]:
+        """The covariances of points that were embedded."""
+        return self.gram(params, a, b)
+
 
 def squared_distances(x: Float[Array, "a d"], z: Float[Array, "b d"]) -> Float[Array, "a b"]:
     """|x_i - z_j|^2."""
@@ -141,13 +149,20 @@ class Warped(AbstractKernel):
 
     def gram(self, params: Params, x: Float[Array, "a d"], z: Float[Array, "b d"]) -> Float[Array, "a b"]:
         """The base kernel on features; the network runs once where x and z are the same array."""
-        features = self.net(params["net"], x)
-        others = features if x is z else self.net(params["net"], z)
-        return self.base.gram(params["base"], features, others)
+        base, features = self.embed(params, x)
+        return self.between(base, features, features if x is z else self.embed(params, z)[1])
 
     def diag(self, params: Params, x: Float[Array, "a d"]) -> Float[Array, " a"]:
         """The base kernel's diagonal."""
         return self.base.diag(params["base"], self.net(params["net"], x))
+
+    def embed(self, params: Params, x: Float[Array, "a d"]) -> tuple[Params, Any]:
+        """The base kernel's, of the features."""
+        return self.base.embed(params["base"], self.net(params["net"], x))
+
+    def between(self, params: Params, a: Any, b: Any) -> Float[Array, "a b"]:
+        """The base kernel's."""
+        return self.base.between(params, a, b)
 
 
 class AbstractCombination(AbstractKernel):
@@ -170,6 +185,15 @@ class AbstractCombination(AbstractKernel):
     def diag(self, params: Params, x: Float[Array, "a d"]) -> Float[Array, " a"]:
         """The parts' diagonals, combined."""
         return self.combine([part.diag(p, x) for part, p in zip(self.parts, params, strict=True)])
+
+    def embed(self, params: Params, x: Float[Array, "a d"]) -> tuple[Params, Any]:
+        """The parts', each on its own."""
+        pairs = [part.embed(p, x) for part, p in zip(self.parts, params, strict=True)]
+        return [p for p, _ in pairs], [seen for _, seen in pairs]
+
+    def between(self, params: Params, a: Any, b: Any) -> Float[Array, "a b"]:
+        """The parts', combined."""
+        return self.combine([part.between(*each) for part, *each in zip(self.parts, params, a, b, strict=True)])
 
 
 class Sum(AbstractCombination):
