@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 from pacoh.types import Scalar
 
-_SMALL, _LARGE = 16, 64
+_SMALL, _LARGE = 16, 32
 
 
 def cholesky(matrix: Float[Array, "m m"]) -> Float[Array, "m m"]:

@@ -1,5 +1,6 @@
 """ln N(r; 0, K + variance I) of a Gaussian process; at many points with its gradient at once, task after task."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -14,6 +15,7 @@ from pacoh.threads import single
 from pacoh.types import Params, Scalar
 
 _MANY = 64
+_TOGETHER = 400  # points whose matrices are in the cache of a core at once
 
 
 class Points(eqx.Module):
@@ -47,11 +49,11 @@ def _many(kernel: AbstractKernel, params: Params, points: Points, variance: Scal
 def _many_jvp(primals, tangents):
     arrays, rest = eqx.partition(primals, eqx.is_array)
 
-    def compute(arrays):
+    def whole(arrays):
         return _value_and_slopes(*eqx.combine(arrays, rest))
 
-    if single() and jax.default_backend() == "cpu":
-        compute = jax.custom_batching.sequential_vmap(compute)
+    in_turn = single() and jax.default_backend() == "cpu"
+    compute = _in_turn(whole, max(_TOGETHER // len(primals[2].mask), 1)) if in_turn else whole
     value, slopes = compute(arrays)
     changes = jax.tree.map(
         lambda change, slope: None if change is None else jnp.vdot(slope, change),
@@ -62,14 +64,44 @@ def _many_jvp(primals, tangents):
     return value, sum(jax.tree.leaves(changes), jnp.zeros_like(value))
 
 
-def _value_and_slopes(*primals: Any) -> tuple[Scalar, Any]:
+def _in_turn(compute: Callable[[Any], Any], most: int) -> Callable[[Any], Any]:
+    """`compute`, whose batches, however nested, are done in equal parts of at most `most`, one after another."""
+
+    @jax.custom_batching.custom_vmap
+    def one(arrays):
+        return compute(arrays)
+
+    @jax.custom_batching.custom_vmap
+    def all_of(arrays):
+        count = len(jax.tree.leaves(arrays)[0])
+        part = max(size for size in range(1, most + 1) if count % size == 0)
+        return jax.lax.map(compute, arrays, batch_size=part)
+
+    def laid(size, batched, arrays):
+        return jax.tree.map(lambda a, has: a if has else jnp.broadcast_to(a, (size, *a.shape)), arrays, batched)
+
+    @one.def_vmap
+    def _(size, batched, arrays):
+        found = all_of(laid(size, batched[0], arrays))
+        return found, jax.tree.map(lambda _: True, found)
+
+    @all_of.def_vmap
+    def _(size, batched, arrays):
+        rows = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), laid(size, batched[0], arrays))
+        found = jax.tree.map(lambda a: a.reshape(size, -1, *a.shape[1:]), all_of(rows))
+        return found, jax.tree.map(lambda _: True, found)
+
+    return one
+
+
+def _value_and_slopes(kernel: AbstractKernel, params: Params, points: Points, variance: Scalar) -> tuple[Scalar, Any]:
     """The value, and its derivative for each array of numbers among the arguments.
 
     Where the factorisation fails in the working precision the diagonal is raised, from one unit of rounding on,
     tenfold each try. All tries are rounds of one loop, the first too, which is compiled once; and XLA joins nothing
     across its border, where the slices of a loop over tasks would keep it from vector instructions.
     """
-    *_, points, variance = primals
+    primals = kernel, params, points, variance
     number = jnp.finfo(points.residual.dtype)
 
     def failed(carry):
@@ -78,11 +110,10 @@ def _value_and_slopes(*primals: Any) -> tuple[Scalar, Any]:
 
     def again(carry):
         here, jitter = jax.lax.optimization_barrier((eqx.filter(primals, eqx.is_array), carry[-1]))  # stay in the loop
-        *model, points, variance = eqx.combine(here, primals)
-        half_log_det, trace, result = _attempt(*model, points, variance + jitter)
-        unit = jnp.maximum(
-            number.eps * trace / len(points.mask), 1e3 * float(number.tiny)
-        )  # a zero matrix has one, too
+        kernel, params, points, variance = eqx.combine(here, primals)
+        half_log_det, trace, result = _attempt(kernel, params, points, variance + jitter)
+        unit = number.eps * trace / len(points.mask)
+        unit = jnp.maximum(unit, 1e3 * float(number.tiny))  # a zero matrix has one, too
         return half_log_det, result, jnp.where(jitter > 0, 10 * jitter, unit)
 
     nothing = jnp.full((), jnp.nan, number.dtype)
@@ -121,7 +152,7 @@ def _attempt(kernel: AbstractKernel, params: Params, points: Points, variance: S
     slope_ab = jnp.where(both, jnp.outer(s_a, s_b) - v_ab @ v_b.T, 0.0)  # counts twice
     d_kernel, d_params, d_a, d_b = pull((slope_a, slope_ab, slope_b))
     d_seen = jax.tree.map(lambda *parts: jnp.concatenate(parts), d_a, d_b)
-    d_points = Points(d_seen, -jnp.concatenate([s_a, s_b]), None)
+    d_points = eqx.filter(Points(d_seen, -jnp.concatenate([s_a, s_b]), points.mask), eqx.is_inexact_array)
     d_variance = jnp.trace(slope_a) + jnp.trace(slope_b)
     return half_log_det, jnp.trace(c_a) + jnp.trace(c_b), (value, (d_kernel, d_params, d_points, d_variance))
 
