@@ -14,6 +14,7 @@ import optax
 from jaxtyping import Array, Bool, Float
 from threadpoolctl import threadpool_limits
 
+from pacoh.compiling import outermost
 from pacoh.inference import checkpoint
 from pacoh.inference.checkpoint import Progress
 from pacoh.inference.starts import Layout as Layout
@@ -210,12 +211,12 @@ class Trained(eqx.Module):
         )
 
 
-@eqx.filter_jit
+@outermost
 def _start(problem: Problem, keys: Key) -> Any:
     return eqx.filter_vmap(lambda p, key: p.engine.init(p.log_density, p.draw, key))(problem, keys)
 
 
-@eqx.filter_jit
+@outermost
 def _chunk(problem: Problem, states: Any, keys: Key, index: Array, length: int) -> tuple[Any, Info]:
     def lane(p, state, key):
         return scan(p.engine, p.log_density, state, jax.random.split(jax.random.fold_in(key, index), length))

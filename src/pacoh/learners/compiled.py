@@ -1,12 +1,13 @@
 """Adapting and predicting as compiled calls of little overhead: a small task takes less time than a call."""
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 
+from pacoh.compiling import compile_options
 from pacoh.data import Dataset
 from pacoh.learners.base import AbstractMetaModel
 from pacoh.predictive import AbstractPredictive
@@ -63,12 +64,14 @@ class Compiled(NamedTuple):
     predict: Callable[[AbstractPredictor, Any], AbstractPredictive]
 
 
-_PLAIN, _FILTERED = (Compiled(jit(_adapt), jit(_adapt_and_predict), jit(_predict)) for jit in (jax.jit, eqx.filter_jit))
+@cache
+def _calls(jit: Callable[..., Any]) -> Compiled:
+    return Compiled(*(jit(call, compiler_options=compile_options()) for call in (_adapt, _adapt_and_predict, _predict)))
 
 
 def compiled(meta: AbstractMetaModel) -> Compiled:
     """The calls for a model: with jax's own `jit`, the faster one, where all its leaves are arrays."""
-    return _PLAIN if all(eqx.is_array(leaf) for leaf in jax.tree.leaves(meta)) else _FILTERED
+    return _calls(jax.jit if all(eqx.is_array(leaf) for leaf in jax.tree.leaves(meta)) else eqx.filter_jit)
 
 
 class Adaptation:
