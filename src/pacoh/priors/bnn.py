@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from pacoh.data import Dataset
-from pacoh.inference.base import AbstractInference, AbstractLogDensity, Adam, scan
+from pacoh.inference.base import AbstractInference, AbstractLogDensity, Adam, Layout, scan
 from pacoh.inference.svgd import SVGD
 from pacoh.predictive import AbstractPredictive
 from pacoh.priors.base import AbstractPredictor, AbstractPrior, leading, likelihood_power, log_mean_exp, stratified
@@ -135,7 +135,7 @@ class BNNPrior(AbstractDrawnPrior):
         """beta times the mean log-likelihood."""
         del phi
         rows = tasks.x.reshape(-1, tasks.x.shape[-1])
-        each = self.likelihood.log_prob(h["own"], self.net(h["net"], rows), tasks.y.reshape(-1))
+        each = self.likelihood.log_prob(h["own"], self.net.alone(h["net"], rows), tasks.y.reshape(-1))
         kept = jnp.where(tasks.mask, each.reshape(tasks.mask.shape), 0.0)
         return likelihood_power(tasks.mask, betas) * kept.sum(-1)
 
@@ -155,19 +155,23 @@ class TaskPosterior(AbstractLogDensity):
     phis: Params
     data: Dataset
     beta: Scalar
-    loc: Params
-    scale: Params
+    loc: Float[Array, " D"]
+    scale: Float[Array, " D"]
 
     @staticmethod
     def of(prior: AbstractDrawnPrior, phis: Params, data: Dataset, beta: Scalar) -> "TaskPosterior":
         """The posterior of a context; its units are the mean ones of the priors."""
         places = jax.vmap(lambda phi: prior.weights.place(prior.drawn(phi)))(phis)
-        loc, scale = jax.tree.map(lambda leaf: leaf.mean(0), places)
+        loc, scale = (Layout.of(tree).flatten(tree) for tree in jax.tree.map(lambda leaf: leaf.mean(0), places))
         return TaskPosterior(prior, phis, data, beta, loc, scale)
 
     def hypothesis(self, z: Params) -> Params:
         """h = loc + scale z."""
-        return jax.tree.map(lambda z, loc, scale: loc + scale * z, z, self.loc, self.scale)
+        layout = Layout.of(z)
+        return layout.unflatten(self._moved(layout.flatten(z)))
+
+    def _moved(self, z: Float[Array, " D"]) -> Float[Array, " D"]:
+        return self.loc + self.scale * z
 
     def draw(self, key: Key) -> Params:
         """A hypothesis of one of the priors, in units."""
@@ -175,18 +179,21 @@ class TaskPosterior(AbstractLogDensity):
         chosen = jax.random.randint(key_which, (), 0, leading(self.phis))
         phi = jax.tree.map(lambda leaf: leaf[chosen], self.phis)
         h = self.prior.weights.sample(self.prior.drawn(phi), key_draw)
-        return jax.tree.map(lambda h, loc, scale: (h - loc) / scale, h, self.loc, self.scale)
+        layout = Layout.of(h)
+        return layout.unflatten((layout.flatten(h) - self.loc) / self.scale)
 
     def __call__(self, phi: Params, key: Key) -> Scalar:
         """The log-density up to a constant."""
         del key
-        h = self.hypothesis(phi)
+        layout = Layout.of(phi)
+        z = layout.flatten(phi)  # once: its derivative is one array, too
+        h = layout.unflatten(self._moved(z))
         one = jax.tree.map(lambda leaf: leaf[None], self.data)
         weights, alone = self.prior.weights, leading(self.phis) == 1
 
         def under(prior_phi):
             drawn = self.prior.drawn(prior_phi)
-            log_prior = weights.log_prob_in_units(drawn, phi) if alone else weights.log_prob(drawn, h)
+            log_prior = weights.log_prob_in_units(drawn, h, z) if alone else weights.log_prob(drawn, h)
             return log_prior + self.prior.log_weights(prior_phi, h, one, self.beta[None])[0]
 
         return log_mean_exp(jax.vmap(under)(self.phis))

@@ -64,9 +64,10 @@ class AbstractWeights(eqx.Module):
         """`count` independent draws, along a leading axis."""
         return jax.vmap(lambda k: self.sample(phi, k))(jax.random.split(key, count))
 
-    def log_prob_in_units(self, phi: Params, z: Params) -> Scalar:
-        """ln P_phi(loc + scale z) up to a constant, (loc, scale) the place of phi."""
-        return self.log_prob(phi, jax.tree.map(lambda z, loc, scale: loc + scale * z, z, *self.place(phi)))
+    def log_prob_in_units(self, phi: Params, h: Params, z: Float[Array, " D"]) -> Scalar:
+        """ln P_phi(h) up to a constant, where h is loc + scale z, (loc, scale) the place of phi."""
+        del z
+        return self.log_prob(phi, h)
 
     def place(self, phi: Params) -> tuple[Params, Params]:
         """Where P_phi lies and how wide it is, as trees like h: units to move hypotheses in (default: 0 and 1)."""
@@ -107,10 +108,10 @@ class DiagonalGaussian(AbstractWeights):
         """sum ln N(h; loc, sd^2)."""
         return Gaussian(*self.place(phi)).log_density(h)
 
-    def log_prob_in_units(self, phi: Params, z: Params) -> Scalar:
+    def log_prob_in_units(self, phi: Params, h: Params, z: Float[Array, " D"]) -> Scalar:
         """-|z|^2/2."""
-        del phi
-        return -0.5 * sum(((leaf**2).sum() for leaf in jax.tree.leaves(z)), jnp.zeros(()))
+        del phi, h
+        return -0.5 * (z**2).sum()
 
     def place(self, phi: Params) -> tuple[Params, Params]:
         """loc and sd."""
