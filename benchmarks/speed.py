@@ -27,6 +27,7 @@ import torch  # noqa: E402
 from jax.scipy.linalg import solve_triangular  # noqa: E402
 
 from pacoh import api, registry  # noqa: E402
+from pacoh.compiling import compile_options  # noqa: E402
 from pacoh.data import Standardizer, stack  # noqa: E402
 from pacoh.inference.base import Adam, Budget, Problem, run  # noqa: E402
 from pacoh.inference.map import MAP  # noqa: E402
@@ -284,7 +285,10 @@ def network_rows(clock: Clock) -> None:
     adapting = network_learner(20, 5, 1, hypotheses=15 // NETWORKS, adapt_steps=5000).prior
     phis = jax.vmap(ours.draw)(jax.random.split(jax.random.key(1), NETWORKS))
     context = jax.tree.map(lambda leaf: leaf[0, 0], ours.log_density.tasks)
-    adapt = jax.jit(lambda key: adapting.condition_all(phis, context, jnp.asarray(5.0), key)(context.x).mean)
+    adapt = jax.jit(
+        lambda key: adapting.condition_all(phis, context, jnp.asarray(5.0), key)(context.x).mean,
+        compiler_options=compile_options(),  # as `Model.adapt` has them
+    )
     adapt(jax.random.key(0)).block_until_ready()
     call = lambda: adapt(jax.random.key(1)).block_until_ready()  # noqa: E731
     clock.compare("networks: 15 hypotheses, 5,000 steps on a new task (ours twice)", "< 1200 ms", (call, 1), (call, 1))

@@ -56,6 +56,26 @@ def line_evidence(x, y, beta, w=(0.5, 0.8), b=(0.1, 0.6)):
     return float(np.logaddexp.reduce((measure + beta * mean_log).ravel()))
 
 
+@pytest.mark.parametrize(("d", "rows"), [(1, 5), (3, 5), (1, 40)])
+def test_a_network_of_one_data_set_has_the_values_and_gradients_of_any(d, rows):
+    net, x = MLP((4, 3), "tanh"), jnp.asarray(points(rows, d)[0])
+    params = draw_start(net.specs(d, 2), KEY)
+
+    def total(call):
+        return jax.jit(jax.value_and_grad(lambda p, x: jnp.sin(call(p, x)).sum(), (0, 1)))(params, x)
+
+    def written_out(params, x):
+        *hidden, last = params
+        for layer in hidden:
+            x = jnp.tanh(jnp.einsum("md,dp->mp", x, layer["w"]) + layer["b"])
+        return jnp.einsum("md,dp->mp", x, last["w"]) + last["b"]
+
+    expected = jax.tree.leaves(total(written_out))
+    for call in (net, net.alone):
+        for ours, theirs in zip(jax.tree.leaves(total(call)), expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
 @pytest.mark.parametrize("beta", [1.0, 2.0, 4.0])
 def test_the_estimate_lies_below_the_evidence_and_rises_to_it_with_more_draws(beta):
     x, y = points()
