@@ -25,13 +25,13 @@ def stein_direction(
     particles: Float[Array, "K D"], gradients: Float[Array, "K D"], bandwidth: Scalar | None
 ) -> Float[Array, "K D"]:
     """(1/K) sum_l [k(l, k) grad ln q(phi_l) + grad_{phi_l} k(phi_l, phi_k)], k = exp(-|.|^2/(2 ell))."""
-    centred = particles - particles[0]  # small numbers, so that the products below lose no digits
-    products = jnp.einsum("kd,ld->kl", centred, centred)  # no transposed copy, also under `vmap`
+    others = particles[1:] - particles[0]  # small numbers, so that the products below lose no digits
+    products = jnp.pad(jnp.einsum("kd,ld->kl", others, others), (1, 0))  # no transposed copy, also under `vmap`
     norms = jnp.diag(products)
     squared = jnp.maximum(norms[:, None] + norms[None] - 2 * products, 0.0)
     ell = median_bandwidth(squared) if bandwidth is None else bandwidth
     kernel = jnp.exp(-squared / (2 * ell))
-    repulsion = (centred * kernel.sum(1, keepdims=True) - kernel @ centred) / ell
+    repulsion = ((particles - particles[0]) * kernel.sum(1, keepdims=True) - kernel[:, 1:] @ others) / ell
     return (kernel @ gradients + repulsion) / len(particles)
 
 
