@@ -18,7 +18,10 @@ def compile_options() -> dict[str, Any] | None:
 
 
 def outermost(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`eqx.filter_jit` with these options, which are asked for at the first call: a backend starts no earlier."""
+    """`eqx.filter_jit` with these options, which are asked for at the first call: a backend starts no earlier.
+
+    Within another program it is a part of that one, and compiled as that is.
+    """
 
     @functools.cache
     def made() -> Callable[..., Any]:
@@ -27,6 +30,7 @@ def outermost(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any) -> Any:
-        return made()(*args)
+        within = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(args))
+        return function(*args) if within else made()(*args)
 
     return call
