@@ -6,6 +6,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+from jax.core import Tracer
 
 
 def compile_options() -> dict[str, Any] | None:
@@ -30,7 +31,7 @@ def outermost(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any) -> Any:
-        within = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(args))
+        within = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(args))
         return function(*args) if within else made()(*args)
 
     return call
