@@ -9,13 +9,13 @@ from jaxtyping import Array, Float
 
 from pacoh.errors import PacohError
 from pacoh.priors.base import Param
-from pacoh.priors.nets import ACTIVATIONS, AbstractNet
+from pacoh.priors.nets import ACTIVATIONS, AbstractHeaded
 from pacoh.types import Params
 
 KERNEL, STRIDE = 3, 2
 
 
-class ConvNet(AbstractNet):
+class ConvNet(AbstractHeaded):
     """3 x 3 convolutions of stride 2, one for each number of `channels`, then a linear layer on what is left.
 
     Rows of x are images of `side` x `side` pixels with `depth` values each, row by row. Zeros pad the border, so a

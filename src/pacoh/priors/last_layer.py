@@ -16,7 +16,7 @@ from pacoh.priors.base import AbstractPredictor, leading, likelihood_power
 from pacoh.priors.bnn import AbstractDrawnPrior, adaptation
 from pacoh.priors.gaussian import cholesky, tempered_log_normal
 from pacoh.priors.likelihoods import AbstractGaussian, GaussianNoise
-from pacoh.priors.nets import MLP, AbstractNet
+from pacoh.priors.nets import MLP, AbstractHeaded
 from pacoh.priors.weights import AbstractWeights, DiagonalGaussian
 from pacoh.types import Key, Params, Scalar
 
@@ -24,7 +24,7 @@ from pacoh.types import Key, Params, Scalar
 class LastLayerPredictor(AbstractPredictor):
     """J hidden networks, each with the exact posterior of its last layer."""
 
-    net: AbstractNet
+    net: AbstractHeaded
     likelihood: AbstractGaussian
     hypotheses: Params
     mean: Float[Array, "J o p"]
@@ -65,7 +65,7 @@ class LastLayerBNN(AbstractDrawnPrior):
     exactly, so the L draws need only find hidden layers that suit a task.
     """
 
-    net: AbstractNet = MLP()
+    net: AbstractHeaded = MLP()
     likelihood: AbstractGaussian = GaussianNoise()
     weights: AbstractWeights = eqx.field(default_factory=DiagonalGaussian)
     adaptation: AbstractInference = eqx.field(default_factory=adaptation)

@@ -40,6 +40,14 @@ class AbstractNet(eqx.Module):
     def __call__(self, params: Params, x: Float[Array, "m d"]) -> Float[Array, "m out"]:
         """The outputs at the rows of x."""
 
+    def alone(self, params: Params, x: Float[Array, "m d"]) -> Float[Array, "m out"]:
+        """The same for parameters that serve these rows and no others, which may make for cheaper derivatives."""
+        return self(params, x)
+
+
+class AbstractHeaded(AbstractNet):
+    """A network whose last layer is linear, and the last entry of its parameters."""
+
     @abc.abstractmethod
     def features(self, hidden: Params, x: Float[Array, "m d"]) -> Float[Array, "m p"]:
         """What the last layer sees, and a one for its bias."""
@@ -47,10 +55,6 @@ class AbstractNet(eqx.Module):
     def head(self, last: Params) -> Float[Array, "p out"]:
         """The last layer's weights in the order of the features."""
         return jnp.concatenate([last["w"], last["b"][None]])
-
-    def alone(self, params: Params, x: Float[Array, "m d"]) -> Float[Array, "m out"]:
-        """The same for parameters that serve these rows and no others, which may make for cheaper derivatives."""
-        return self(params, x)
 
 
 def _shared_product(x: Float[Array, "m d"], w: Float[Array, "d out"]) -> Float[Array, "m out"]:
@@ -81,7 +85,7 @@ def _own_product_backward(kept: tuple[Array, Array], slope: Array) -> tuple[Arra
 _own_product.defvjp(_own_product_forward, _own_product_backward)
 
 
-class MLP(AbstractNet):
+class MLP(AbstractHeaded):
     """A network with the given hidden widths.
 
     `reach` is how finely it starts to look at its inputs: the sd of the first layer's weights and biases. A Glorot

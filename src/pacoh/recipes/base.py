@@ -12,7 +12,7 @@ from pacoh.learners.base import AbstractMetaLearner
 from pacoh.priors.conv import image_net
 from pacoh.priors.hyper import GroupGaussian
 from pacoh.priors.likelihoods import AbstractLikelihood, Categorical, Coded, GaussianNoise
-from pacoh.priors.nets import MLP, AbstractNet
+from pacoh.priors.nets import MLP, AbstractHeaded
 
 
 class Shape(NamedTuple):
@@ -77,9 +77,9 @@ def likelihood(shape: Shape, noise: float, unit: float = 1.0, *, coded: bool = F
 
 def network(
     shape: Shape, net: str, sizes: tuple[int, ...], activation: str, reach: float, waves: int = 0
-) -> AbstractNet:
+) -> AbstractHeaded:
     """A network from its name: `mlp`, or `conv` for inputs that are the pixels of square images."""
-    networks: dict[str, Callable[[], AbstractNet]] = {
+    networks: dict[str, Callable[[], AbstractHeaded]] = {
         "mlp": lambda: MLP(sizes, activation, reach, waves),
         "conv": lambda: image_net(shape.d, sizes, activation, reach),
     }
