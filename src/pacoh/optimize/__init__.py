@@ -4,6 +4,7 @@ from pacoh.optimize.acquisition import UCB, AbstractAcquisition, LogEI, Thompson
 from pacoh.optimize.optimizer import Best, Optimizer
 from pacoh.optimize.search import Effort
 from pacoh.optimize.space import Choice, Integer, Pool, Real, Space
+from pacoh.optimize.warp import Warp
 
 __all__ = [
     "UCB",
@@ -18,4 +19,5 @@ __all__ = [
     "Real",
     "Space",
     "Thompson",
+    "Warp",
 ]

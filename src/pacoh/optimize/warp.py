@@ -17,7 +17,7 @@ class Warp(eqx.Module):
     impossible; on this scale it does not. The warp grows steadily, so the best point stays the best.
 
     >>> import numpy as np
-    >>> from pacoh.optimize.warp import Warp
+    >>> from pacoh.optimize import Warp
     >>> np.round(Warp(0.0, 1.0, -1.0)(np.array([2.0, 0.0, -7.0])), 2).tolist()
     [2.0, 0.0, -2.08]
     """
