@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import multivariate_normal, norm
 
 import pacoh
-from pacoh.data import stack
+from pacoh.data import pad, stack
 from pacoh.priors import BNNPrior, Coded, DiagonalGaussian, LastLayerBNN
 from pacoh.priors.base import draw_start, log_mean_exp
 from pacoh.priors.nets import MLP
@@ -99,10 +99,18 @@ def test_what_tasks_with_labels_of_their_own_share_is_learned():
     assert trained["log_likelihood"] > untrained["log_likelihood"] + 0.1
 
 
-def test_a_model_of_codes_is_saved_and_gives_functions_that_are_probabilities(tmp_path):
+def test_a_model_of_codes_is_saved_and_a_drawn_function_gives_probabilities(tmp_path):
     model = pacoh.fit(hidden_places(5, 2), "pacoh-nn-svgd", classes="task", exact=True, **SIZES | {"steps": 20})
     x, y = hidden_places(1, 3)[0]
     model.save(tmp_path / "model")
     again = pacoh.load(tmp_path / "model")
-    np.testing.assert_array_equal(model.adapt(x[:6], y[:6])(x).probs, again.adapt(x[:6], y[:6])(x).probs)
-    assert model.adapt(x[:6], y[:6])(x).probs.shape == (24, 3)
+    said = model.adapt(x[:6], y[:6])(x).probs
+    np.testing.assert_array_equal(said, again.adapt(x[:6], y[:6])(x).probs)
+    prior, _ = both()
+    phi = draw_start(prior.specs(2), jax.random.key(5))
+    context, places = points(6)
+    predictor = prior.condition(phi, pad(context, places), jnp.asarray(6.0), jax.random.key(6))
+    drawn = predictor.function(jax.random.key(7))(jnp.asarray(context))
+    assert drawn.shape == (6, 3)
+    np.testing.assert_allclose(drawn.sum(-1), 1, rtol=1e-5)
+    assert np.abs(drawn - predictor(jnp.asarray(context)).probs).max() > 0.01  # a draw, not the mean

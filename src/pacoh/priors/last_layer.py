@@ -35,9 +35,8 @@ class LastLayerPredictor(AbstractPredictor):
         return self.likelihood.marginal(*self._outputs(x), self._noise())
 
     def latent(self, x: Float[Array, "q d"]) -> AbstractPredictive:
-        """Of f; of classes, the same."""
-        noise = self._noise()
-        return self.likelihood.marginal(*self._outputs(x), noise if self.likelihood.outputs > 1 else 0 * noise)
+        """Of f."""
+        return self.likelihood.latent_marginal(*self._outputs(x), self._noise())
 
     def function(self, key: Key) -> Callable[[Float[Array, "q d"]], Array]:
         """One hidden network with one draw of its last layer."""

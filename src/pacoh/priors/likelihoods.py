@@ -63,7 +63,13 @@ class AbstractGaussian(AbstractLikelihood):
     def marginal(
         self, loc: Float[Array, "J q o"], variance: Float[Array, "J q o"], noise: Float[Array, " J"]
     ) -> AbstractPredictive:
-        """The predictive where the outputs are normal given each hypothesis; `noise` is the variance, 0 for f."""
+        """Of y, where the outputs are normal given each hypothesis; `noise` is the variance of the targets."""
+
+    def latent_marginal(
+        self, loc: Float[Array, "J q o"], variance: Float[Array, "J q o"], noise: Float[Array, " J"]
+    ) -> AbstractPredictive:
+        """Of f: the same without noise."""
+        return self.marginal(loc, variance, jnp.zeros_like(noise))
 
 
 class GaussianNoise(AbstractGaussian):
@@ -166,6 +172,12 @@ class Coded(AbstractGaussian):
     ) -> CategoricalMixture:
         """ln N(e_c; loc, variance + noise) up to what classes share: (loc_c - 1/2) / (variance_c + noise)."""
         return CategoricalMixture((loc - 0.5) / (variance + noise[:, None, None]))
+
+    def latent_marginal(
+        self, loc: Float[Array, "J q o"], variance: Float[Array, "J q o"], noise: Float[Array, " J"]
+    ) -> CategoricalMixture:
+        """The same: the classes' probabilities."""
+        return self.marginal(loc, variance, noise)
 
     def function(self, out: Float[Array, "q o"]) -> Float[Array, "q o"]:
         """The classes' probabilities, at the noise that is expected before any is learned."""
