@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -146,6 +147,19 @@ def test_a_changed_setting_is_a_new_cell_and_a_changed_label_is_not(tmp_path):
     assert ids(TINY) != ids(TINY.replace("steps = 20, layers", "steps = 21, layers"))
     assert ids(TINY) != ids(TINY.replace("seeds = [0, 1]", "seeds = [0, 1, 2]"))
     assert ids(TINY) == ids(TINY.replace("Tiny sines", "Other words"))
+
+
+def test_a_changed_default_is_a_new_cell_and_old_results_are_still_shown(tmp_path, monkeypatch):
+    before = tiny(tmp_path, TINY).experiment
+    method = registry.METHODS["mll-gp"]
+    other = replace(method, make=lambda shape, layers=5, **settings: method.make(shape, layers=layers, **settings))
+    monkeypatch.setitem(registry.METHODS, "mll-gp", other)
+    registry.defaults.cache_clear()
+    after, kept = tiny(tmp_path, TINY).experiment, spec.of_json(before.to_json())
+    registry.defaults.cache_clear()
+    ids = [{cell.row: cell.id for cell in one.cells()} for one in (before, after, kept)]
+    assert {row for row in ids[0] if ids[0][row] != ids[1][row]} == {"mll-gp"}
+    assert ids[2] == ids[0]
 
 
 def test_a_record_says_what_made_it(finished):
@@ -456,6 +470,7 @@ def test_processes_of_their_own_give_the_same_results(finished, tmp_path):
 MORTAL = """#!{python}
 import json, os, signal, sys
 from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from pacoh.bench.run import attempt
 asked = json.loads(sys.stdin.readline())

@@ -1,9 +1,12 @@
 """Names to objects: methods and environments, for the command line and for `pacoh.fit`."""
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
+
+import equinox as eqx
 
 from pacoh.environments.base import AbstractEnvironment
 from pacoh.environments.berkeley import Berkeley
@@ -252,6 +255,24 @@ def learner(method: str, shape: Shape, *, guard: bool = False, **settings: Any) 
     if not isinstance(made, Moved) and not (isinstance(made, PACOH) and isinstance(made.prior, GPPrior)):
         raise PacohError(f"The guard is for methods that learn a GP prior; {method} has none to guard.")
     return Guard(made)
+
+
+_SIZES = ((5, 5.0, 1), (20, 20.0, 2), (100, 200.0, 9))
+_SHAPES = [Shape(*size, classes) for classes in (None, 5) for size in _SIZES]
+
+
+@cache
+def defaults(method: str) -> str:
+    """A hash of what a method is without settings, on a few shapes: it changes when a default does.
+
+    >>> from pacoh import registry
+    >>> registry.defaults("pacoh-gp-map") == registry.defaults("pacoh-gp-svgd")
+    False
+    """
+    known = METHODS[method]
+    shapes = [shape for shape in _SHAPES if (known.numbers if shape.classes is None else known.classes)]
+    said = [eqx.tree_pformat(known.make(shape), width=1000, short_arrays=False) for shape in shapes]
+    return hashlib.sha256("\n".join(said).encode()).hexdigest()[:8]
 
 
 def environment(name: str, **settings: Any) -> AbstractEnvironment:

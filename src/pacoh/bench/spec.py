@@ -87,7 +87,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Cell:
-    """One unit of work, in plain values. Its id is a hash of them, so a changed setting is a new cell."""
+    """One unit of work, in plain values. Its id is a hash of them, so a changed setting or default is a new cell."""
 
     row: str
     column: str
@@ -122,6 +122,7 @@ class Experiment:
     samples: int = 0  # meta-train tasks of each column to draw
     bounds: tuple[dict[str, Any], ...] = ()  # figures of `pacoh bound`
     chosen: dict[str, dict[str, Any]] = field(default_factory=dict)  # settings by "column/method", from tuning
+    defaults: dict[str, str] = field(default_factory=dict)  # of the methods, as `registry.defaults` knows them
 
     def cells(self) -> list[Cell]:
         """Every cell, the cheap ones first."""
@@ -144,6 +145,7 @@ class Experiment:
             settings |= column.naive.get(row.name, {}) if row.part == "naive" else {}
             what: dict[str, Any] = {"kind": "scores", "environment": column.name, "data": column.settings}
             what |= {"method": row.name, "settings": settings, "draws": list(self.draws)}
+            what |= {"defaults": self.defaults[row.name]} if row.name in self.defaults else {}
             what["lists"] = list(column.lists or self.lists)
             what["seeds"] = list(self.seeds[:1] if row.part in ("naive", "oracle") else self.seeds)
             yield Cell(row.key, column.key, what | ({"illustrate": self.illustrate} if self.illustrate else {}))
@@ -231,7 +233,8 @@ def _parse(name: str, known: dict[str, Any]) -> Experiment:
     made = of_json({"name": name, "tables": (), "curves": ()} | known | {"claims": claims})
     made = replace(made, columns=columns, rows=tuple(rows))
     _check(made)
-    return made
+    methods = {row.name for row in rows} - {"oracle"}
+    return replace(made, defaults={method: registry.defaults(method) for method in sorted(methods)})
 
 
 def _check(made: Experiment) -> None:
