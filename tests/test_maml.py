@@ -13,7 +13,7 @@ from pacoh.categorical import PointClass
 from pacoh.data import Dataset, pad, stack
 from pacoh.errors import PacohError
 from pacoh.learners.episodic import Episodes, Episodic, EpisodicModel, split
-from pacoh.learners.maml import MAML, Inner, Reptile
+from pacoh.learners.maml import MAML, Inner, Reptile, descend
 from pacoh.learners.points import CrossEntropy, Squared
 from pacoh.priors.base import draw_start
 from pacoh.priors.nets import MLP
@@ -56,6 +56,17 @@ def test_the_gradient_of_maml_is_that_of_its_value_through_the_inner_steps(loss)
         theta = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), start(made))
         slopes = difference_quotients(lambda theta: made.value(theta, task, KEY), theta)
         np.testing.assert_allclose(flat_gradient(made, theta, task), slopes, atol=1e-8)
+
+
+def test_steps_that_would_run_away_are_shortened_and_others_are_not():
+    def end(start):
+        return float(descend(lambda now: (now**2).sum(), jnp.asarray([start]), jnp.asarray(0.1), 1)[0])
+
+    assert end(3.0) == pytest.approx(3.0 - 0.1 * 6.0)
+    assert end(300.0) == pytest.approx(300.0 - 0.1 * 10.0)
+    slope = jax.grad(lambda start: descend(lambda now: (now**2).sum(), start, jnp.asarray(0.1), 3).sum())
+    assert np.all(np.isfinite(slope(jnp.zeros(2))))
+    assert np.all(np.isfinite(slope(jnp.full(2, 1e4))))
 
 
 def test_without_an_inner_rate_first_and_second_order_agree_and_with_one_they_differ():

@@ -10,13 +10,15 @@ import pytest
 
 import pacoh
 from pacoh import registry
-from pacoh.environments import Sinusoid, SwissFELStandIn
+from pacoh.environments import Berkeley, Sinusoid, SwissFELStandIn
 from pacoh.environments.base import named
 from pacoh.errors import PacohError, PacohWarning
 from pacoh.inference import Budget
+from pacoh.reading import Tasks
 from pacoh.recipes.base import task_batch
 from pacoh.tuning import SPACES, Effort, Range, environment_folds, leave_out_folds, search
 from pacoh.tuning.choice import forget
+from pacoh.tuning.folds import rehearsed
 from pacoh.tuning.search import draw_settings
 from pacoh.tuning.space import candidates, merged, space
 
@@ -65,6 +67,21 @@ def test_environment_folds_use_validation_tasks_only():
     valid, scale = environment.draw(7).valid, float(fold.y_scale[0])
     wanted = np.diff(valid.query.y[1]) / scale
     np.testing.assert_allclose(np.diff(np.asarray(fold.valid.query.y[0, 1, :5])), wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize(("split", "context"), [("tables", range(72, 144)), ("paper", range(144, 216))])
+def test_sensors_are_left_out_with_a_query_later_than_all_that_was_learned_from(split, context):
+    rows = np.arange(288.0)
+    names = tuple(f"sensor {i}" for i in range(5))
+    tasks = Tasks(names, tuple(rows[:, None] + 1000 * i for i in range(5)), (rows,) * 5, ("x",))
+    found = rehearsed(*Berkeley(split).rehearsal(tasks), 5, 0)
+    assert sorted(name for _, judge in found for name in judge.context.names) == list(names)
+    for learn, judge in found:
+        assert not set(learn.names) & set(judge.query.names)
+        assert judge.query.names == judge.context.names
+        assert all(list(y) == list(range(144)) for y in learn.y)
+        assert all(list(y) == list(context) for y in judge.context.y)
+        assert all(list(y) == list(range(context[-1] + 1, 288)) for y in judge.query.y)
 
 
 def test_without_validation_tasks_each_training_task_is_left_out_once_and_no_test_task_is_seen():

@@ -25,7 +25,7 @@ from pacoh.environments.base import AbstractEnvironment
 from pacoh.errors import PacohError
 from pacoh.learners.base import AbstractMetaLearner
 from pacoh.reading import Split, Tasks
-from pacoh.tuning.folds import Fold, folds, left_out
+from pacoh.tuning.folds import Fold, folds, left_out, rehearsed
 from pacoh.tuning.search import Effort, Range, search
 from pacoh.tuning.space import SPACES, forms, merged, space
 from pacoh.writing import write_whole
@@ -93,10 +93,13 @@ def judged_on(environment: AbstractEnvironment, asked: Search, shots: int | None
     def divide(some: Tasks) -> Split:
         return some.split(0.5) if shots is None else some.shots(shots)
 
-    pairs = left_out(draw.train, FOLDS, divide, asked.draw)
-    return folds(
-        pairs
-    ), f"{sum(len(valid.context) for _, valid in pairs)} left-out meta-train tasks, {len(pairs)} folds"
+    rehearsal = environment.rehearsal(draw.train)
+    if rehearsal is None:
+        pairs, how = left_out(draw.train, FOLDS, divide, asked.draw), ""
+    else:
+        pairs, how = rehearsed(*rehearsal, FOLDS, asked.draw), ", divided as the test tasks"
+    count = sum(len(valid.context) for _, valid in pairs)
+    return folds(pairs), f"{count} left-out meta-train tasks, {len(pairs)} folds{how}"
 
 
 def _first(tasks: Tasks, count: int) -> Tasks:

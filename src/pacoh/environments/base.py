@@ -40,6 +40,14 @@ class AbstractEnvironment(eqx.Module):
         """The Bayes-optimal learner (in original units), where it is known."""
         return None
 
+    def rehearsal(self, train: Tasks) -> tuple[Tasks, Split] | None:
+        """Of each meta-train task what to learn from, and what to be judged on when it is left out.
+
+        For environments whose test is not at random points of a task, such as one at later times; None where it is.
+        """
+        del train
+        return None
+
 
 class AbstractSynthetic(AbstractEnvironment):
     """Tasks made by NumPy's legacy generator in the order behind the published tables: draw 29 is the published one.

@@ -30,6 +30,12 @@ class Berkeley(AbstractEnvironment):
         if self.split not in ROWS:
             raise PacohError(f"The split of Berkeley is one of {', '.join(ROWS)}; got {self.split!r}.")
 
+    def rehearsal(self, train: Tasks) -> tuple[Tasks, Split]:
+        """The split at half its length: one learns from the first half of the meta-train rows, the query comes later."""
+        halves = [tuple(row // 2 for row in rows) for rows in ((0, TRAIN), *ROWS[self.split])]
+        learn, context, query = (train.rows([_within(m, rows) for m in train.sizes]) for rows in halves)
+        return learn, Split(context, query)
+
     def draw(self, number: int) -> Draw:
         """The sensors of one draw."""
         temperature = source("berkeley").load("temperature")["temperature"]
@@ -50,6 +56,11 @@ def lagged(series: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     series = series[minutes:]
     windows = np.lib.stride_tricks.sliding_window_view(series, LAGS + 1)[::STEP]
     return np.column_stack([windows[:, :LAGS], time[LAGS::STEP]]), windows[:, LAGS].copy()
+
+
+def _within(count: int, rows: tuple[int, ...]) -> np.ndarray:
+    place = np.arange(count)
+    return (rows[0] <= place) & (place < rows[1])
 
 
 def _tasks(temperature: np.ndarray, sensors: np.ndarray, rows: tuple[int, int]) -> Tasks:

@@ -28,11 +28,21 @@ class Inner(eqx.Module):
         check_count("test_steps", self.test_steps)
 
 
+_LONGEST = 10.0  # a slope; on tasks in units of their own it is met where steps would run away, and seldom else
+
+
 def descend(risk: Callable[[Params], Scalar], theta: Params, rate: Scalar, steps: int) -> Params:
-    """theta_{t+1} = theta_t - alpha grad L(theta_t), `steps` times; differentiable in theta_0."""
+    """theta_{t+1} = theta_t - alpha grad L(theta_t), `steps` times; differentiable in theta_0.
+
+    A gradient longer than 10 is shortened to 10. The papers have no such limit; without it a rate that was the best on
+    most seeds left the numbers on one of five (MR-MAML on 3,000 steps).
+    """
 
     def step(now, _):
-        return jax.tree.map(lambda leaf, slope: leaf - rate * slope, now, jax.grad(risk)(now)), None
+        slopes = jax.grad(risk)(now)
+        length = jnp.sqrt(sum(((leaf**2).sum() for leaf in jax.tree.leaves(slopes)), jnp.asarray(1e-30)))
+        scale = rate * jnp.minimum(1.0, _LONGEST / length)
+        return jax.tree.map(lambda leaf, slope: leaf - scale * slope, now, slopes), None
 
     return jax.lax.scan(step, theta, None, steps)[0]
 

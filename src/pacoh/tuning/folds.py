@@ -1,6 +1,6 @@
 """What a setting is judged on: tasks to train on and tasks to validate with, several folds as one stack."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import equinox as eqx
@@ -68,18 +68,33 @@ def left_out(
     tasks: Tasks, count: int, divide: Callable[[Tasks], Split], seed: int, most: int | None = None
 ) -> list[tuple[Tasks, Split]]:
     """Tasks to train on and tasks left out (`most` at most), shuffled and divided into context and query, a fold."""
-    n = len(tasks)
+    return [
+        (select(tasks, rest), divide(select(tasks, left, random)))
+        for rest, left, random in turns(len(tasks), count, seed, most)
+    ]
+
+
+def rehearsed(learn: Tasks, judge: Split, count: int, seed: int, most: int | None = None) -> list[tuple[Tasks, Split]]:
+    """The same with a context and a query that are given for every task."""
+    return [
+        (select(learn, rest), Split(select(judge.context, left), select(judge.query, left)))
+        for rest, left, _ in turns(len(learn), count, seed, most)
+    ]
+
+
+def turns(
+    n: int, count: int, seed: int, most: int | None = None
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.random.Generator]]:
+    """A fold: who trains, who is left out (`most` at most), and the generator of the folds."""
     out = max(1, n // max(count, 2))  # one fold leaves half of the tasks
     out = out if most is None else min(out, most)
     if n < 3:
         raise PacohError(f"Leaving tasks out needs 3 tasks or more, got {n}: give more tasks, or fix the settings.")
     random = np.random.default_rng(seed)
     order = random.permutation(n)
-    made = []
     for start in range(0, min(count, n // out) * out, out):
         left = order[start : start + out]
-        made.append((select(tasks, np.setdiff1d(order, left)), divide(select(tasks, left, random))))
-    return made
+        yield np.setdiff1d(order, left), left, random
 
 
 def select(tasks: Tasks, index: np.ndarray, shuffle: np.random.Generator | None = None) -> Tasks:

@@ -69,7 +69,7 @@ _LINEAR = {"mean": "linear"}
 _GP_FORMS = (_LINEAR, _ROUGH | _LINEAR, _ROUGH, {"kernel": "network"})
 _GELU, _TANH, _RELU = ({"activation": name} for name in ("gelu", "tanh", "relu"))
 
-_LONG = {"steps": 3000}  # the defaults stop early, for few small tasks
+_LONG, _LONGEST = {"steps": 3000}, {"steps": 10000}  # the defaults stop early, for few small tasks
 
 FORMS: dict[str, tuple[dict[str, Any], ...]] = {
     "vanilla-gp": (_ROUGH, {"kernel": "se+linear"}),
@@ -78,9 +78,9 @@ FORMS: dict[str, tuple[dict[str, Any], ...]] = {
     **dict.fromkeys(("pacoh-gp-map", "pacoh-gp-svgd", "pacoh-gp-vi"), _GP_FORMS),
     **dict.fromkeys(("pacoh-nn-map", "pacoh-nn-svgd", "pacoh-nn-vi"), (_TANH, _RELU)),
     "mll-gp": ({"kernel": "se+linear"}, _ROUGH, _ROUGH | _LINEAR, _LINEAR),
-    **dict.fromkeys(("maml", "fo-maml", "reptile", "mr-maml-w", "mr-maml-a", "bmaml"), (_LONG, _TANH, _RELU)),
-    **dict.fromkeys(("np", "cnp", "anp"), (_LONG, _TANH, _RELU)),
-    **dict.fromkeys(("mlap-m", "mlap-s"), (_TANH, _RELU)),
+    **dict.fromkeys(("maml", "fo-maml", "reptile", "mr-maml-w", "mr-maml-a"), (_LONG, _LONGEST, _TANH, _RELU)),
+    **dict.fromkeys(("bmaml", "np", "cnp", "anp"), (_LONG, _LONGEST, _TANH, _RELU)),
+    **dict.fromkeys(("mlap-m", "mlap-s"), (_LONGEST, _TANH, _RELU)),
     "mtgp": (_ROUGH,),
 }
 """Settings that make another program, or a longer training, beside the default: each is tuned by itself."""
