@@ -31,7 +31,7 @@ class Berkeley(AbstractEnvironment):
             raise PacohError(f"The split of Berkeley is one of {', '.join(ROWS)}; got {self.split!r}.")
 
     def rehearsal(self, train: Tasks) -> tuple[Tasks, Split]:
-        """The split at half its length: one learns from the first half of the meta-train rows, the query comes later."""
+        """The split at half its length: one learns from the first half of the meta-train rows, queries come later."""
         halves = [tuple(row // 2 for row in rows) for rows in ((0, TRAIN), *ROWS[self.split])]
         learn, context, query = (train.rows([_within(m, rows) for m in train.sizes]) for rows in halves)
         return learn, Split(context, query)
