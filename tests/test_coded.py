@@ -8,6 +8,7 @@ from scipy.stats import multivariate_normal, norm
 
 import pacoh
 from pacoh.data import pad, stack
+from pacoh.errors import PacohError
 from pacoh.priors import BNNPrior, Coded, DiagonalGaussian, LastLayerBNN
 from pacoh.priors.base import draw_start, log_mean_exp
 from pacoh.priors.nets import MLP
@@ -61,6 +62,44 @@ def test_integrating_the_last_layer_is_the_mean_over_its_draws():
 
     values = jax.vmap(logs)(jax.random.split(jax.random.key(0), 200_000))
     np.testing.assert_allclose(log_mean_exp(values), exact.log_weights(phi, hidden, tasks, betas), atol=0.02)
+
+
+@pytest.mark.usefixtures("float64")
+def test_exchangeable_outputs_are_outputs_with_equal_priors():
+    several, _ = both()
+    one = LastLayerBNN(net=NET, likelihood=several.likelihood, weights=several.weights, exchangeable=True)
+    phi = draw_start(one.specs(2), jax.random.key(8))
+    phi = jax.tree.map(lambda leaf: leaf + 0.1 * jnp.arange(leaf.size).reshape(leaf.shape), phi)
+    tiled = jax.tree.map(lambda leaf, spec: jnp.broadcast_to(leaf, spec.shape), phi, several.specs(2))
+    h = one.weights.sample(one.drawn(phi), jax.random.key(9))
+    tasks, betas = stack([points(5), points(7, seed=1)]), jnp.asarray([5.0, 3.0])
+    values = one.log_weights(phi, h, tasks, betas)
+    np.testing.assert_allclose(values, several.log_weights(tiled, h, tasks, betas), rtol=1e-10)
+    other = stack([(x, (y + 1) % 3) for x, y in (points(5), points(7, seed=1))])
+    np.testing.assert_allclose(values, one.log_weights(phi, h, other, betas), rtol=1e-10)  # labels mean nothing
+
+    def said(prior, phi):
+        phis, hypotheses = (jax.tree.map(lambda leaf: leaf[None], tree) for tree in (phi, h))
+        predictor = prior.predictor(phis, hypotheses, pad(*points(5)), jnp.asarray(5.0))
+        x = jnp.asarray(points(4, seed=2)[0])
+        return predictor(x).probs, predictor.function(jax.random.key(10))(x)
+
+    for first, second in zip(said(one, phi), said(several, tiled), strict=True):
+        np.testing.assert_allclose(first, second, rtol=1e-8)
+
+
+def test_means_of_exchangeable_outputs_start_at_zero_and_their_sds_wider():
+    prior = LastLayerBNN(net=NET, likelihood=Coded(3), weights=DiagonalGaussian(0.4), exchangeable=True)
+    phi = draw_start(prior.specs(2), jax.random.key(0))
+    last = phi["loc"]["net"][-1]
+    assert last["w"].shape == (4, 1)
+    assert not np.any(last["w"])
+    np.testing.assert_allclose(prior.weights.place(phi)[1]["net"][-1]["w"], 5 * 0.4 * 4**-0.5, rtol=1e-6)
+
+
+def test_outputs_are_exchangeable_only_where_the_last_layer_is_integrated_out():
+    with pytest.raises(PacohError, match="Outputs are exchangeable where the last layer is integrated out: add exact"):
+        pacoh.fit(hidden_places(3, 0), "pacoh-nn-map", classes="task", exchangeable=True)
 
 
 @pytest.mark.usefixtures("float64")

@@ -8,21 +8,29 @@ import pytest
 import pacoh
 from pacoh.errors import PacohError
 from pacoh.priors.base import draw_start
-from pacoh.priors.conv import ConvNet, convolution
+from pacoh.priors.conv import ConvNet, convolution, largest
 
 TINY = {"steps": 20, "adapt_steps": 20, "width": 2, "layers": 2}
 
 
-def by_hand(images: np.ndarray, kernels: np.ndarray) -> np.ndarray:
-    """sum_{u, v, c} images[2i + u - p, 2j + v - p, c] kernels[u, v, c] in loops; p = 1 for an odd side, else 0."""
+def by_hand(images: np.ndarray, kernels: np.ndarray, stride: int = 2) -> np.ndarray:
+    """sum_{u, v, c} images[ri + u - p, rj + v - p, c] kernels[u, v, c] in loops; p = 0 for stride 2, even side."""
     m, side, _, _ = images.shape
-    low = side % 2
+    low = 1 if stride == 1 else side % 2
     padded = np.pad(images, ((0, 0), (low, 2), (low, 2), (0, 0)))
-    half = -(-side // 2)
-    out = np.zeros((m, half, half, kernels.shape[-1]))
-    for i in range(half):
-        for j in range(half):
-            out[:, i, j] = np.einsum("muvc,uvco->mo", padded[:, 2 * i : 2 * i + 3, 2 * j : 2 * j + 3], kernels)
+    out = np.zeros((m, -(-side // stride), -(-side // stride), kernels.shape[-1]))
+    for i, j in np.ndindex(*out.shape[1:3]):
+        patch = padded[:, stride * i : stride * i + 3, stride * j : stride * j + 3]
+        out[:, i, j] = np.einsum("muvc,uvco->mo", patch, kernels)
+    return out
+
+
+def largest_by_hand(images: np.ndarray) -> np.ndarray:
+    """The largest value of each 2 x 2 block, in loops."""
+    m, side, _, channels = images.shape
+    out = np.zeros((m, -(-side // 2), -(-side // 2), channels))
+    for i, j in np.ndindex(*out.shape[1:3]):
+        out[:, i, j] = images[:, 2 * i : 2 * i + 2, 2 * j : 2 * j + 2].max((1, 2))
     return out
 
 
@@ -41,6 +49,28 @@ def test_a_network_is_the_sums_that_define_it(side, depth):
         images = np.tanh(by_hand(images, np.asarray(layer["w"])) + np.asarray(layer["b"]))
     expected = images.reshape(3, -1) @ np.asarray(params[-1]["w"]) + np.asarray(params[-1]["b"])
     np.testing.assert_allclose(net(params, jnp.asarray(x)), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("side", "depth"), [(4, 1), (5, 1), (7, 3)])
+def test_a_pooled_layer_is_the_largest_of_each_block_of_a_convolution_at_every_pixel(side, depth):
+    net = ConvNet(side, (2, 3), "tanh", depth=depth, pool=True)
+    params = made(net)
+    x = np.random.default_rng(0).normal(size=(3, side**2 * depth))
+    images = x.reshape(3, side, side, depth)
+    for layer in params[:-1]:
+        seen = largest_by_hand(by_hand(images, np.asarray(layer["w"]), stride=1))
+        images = np.tanh(seen + np.asarray(layer["b"]))
+    expected = images.reshape(3, -1) @ np.asarray(params[-1]["w"]) + np.asarray(params[-1]["b"])
+    np.testing.assert_allclose(net(params, jnp.asarray(x)), expected, atol=1e-5)
+
+
+def test_the_largest_of_a_block_may_stand_anywhere_in_it():
+    image = np.full((1, 5, 5, 1), -3.0)
+    image[0, 2, 3, 0], image[0, 4, 4, 0] = 1.0, -1.0
+    expected = [[-3, -3, -3], [-3, 1, -3], [-3, -3, -1]]
+    np.testing.assert_array_equal(largest(jnp.asarray(image))[0, :, :, 0], expected)
+    moved = np.roll(image, (1, -1), (1, 2))
+    np.testing.assert_array_equal(largest(jnp.asarray(moved))[0, 1, 1, 0], 1.0)
 
 
 def test_an_image_shifted_by_the_stride_shifts_what_a_layer_sees_by_one():
@@ -69,8 +99,9 @@ def test_outputs_of_a_random_network_neither_vanish_nor_explode():
     assert 0.02 < float(net(made(net), x).std()) < 5
 
 
-def test_gradients_are_finite_and_reach_every_layer():
-    net = ConvNet(9, (4, 4, 4))
+@pytest.mark.parametrize("pool", [False, True])
+def test_gradients_are_finite_and_reach_every_layer(pool):
+    net = ConvNet(9, (4, 4, 4), pool=pool)
     x = jax.random.normal(jax.random.key(3), (5, 81))
     gradient = jax.grad(lambda params: (net(params, x) ** 2).sum())(made(net))
     for leaf in jax.tree.leaves(gradient):
@@ -90,9 +121,9 @@ def stripes(n: int = 3, seed: int = 0) -> list:
     return tasks
 
 
-@pytest.mark.parametrize("method", ["pacoh-nn-map", "vanilla-bnn"])
-def test_images_are_told_apart_by_a_bayesian_convolutional_network(method):
-    settings = TINY | {"net": "conv", "adapt_steps": 100}
+@pytest.mark.parametrize(("method", "pool"), [("pacoh-nn-map", False), ("vanilla-bnn", False), ("vanilla-bnn", True)])
+def test_images_are_told_apart_by_a_bayesian_convolutional_network(method, pool):
+    settings = TINY | {"net": "conv", "adapt_steps": 100, "pool": pool}
     settings = settings if method == "pacoh-nn-map" else {k: v for k, v in settings.items() if k != "steps"}
     model = pacoh.fit(stripes(), method, classes=True, **settings)
     (x, y), (query, expected) = stripes(2, seed=1)
@@ -102,7 +133,7 @@ def test_images_are_told_apart_by_a_bayesian_convolutional_network(method):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["maml", "reptile", "mr-maml-w", "bmaml", "mlap-m"])
 def test_images_are_told_apart_by_a_convolutional_network_of_each_baseline(method):
-    sizes = {"layers": 2, "width": 8, "steps": 200, "net": "conv"}
+    sizes = {"layers": 2, "width": 8, "steps": 200, "net": "conv", "pool": True}
     model = pacoh.fit(stripes(), method, classes=True, **sizes)
     (x, y), (query, expected) = stripes(2, seed=1)
     assert (model.adapt(x, y)(query).labels == expected).mean() >= 0.75
@@ -122,3 +153,5 @@ def test_inputs_that_are_no_square_image_are_refused():
         pacoh.fit(tasks, "pacoh-nn-map", classes=True, net="transformer")
     with pytest.raises(PacohError, match="784 inputs; got 45"):
         ConvNet(28).specs(45, 2)
+    with pytest.raises(PacohError, match='Only a convolutional network pools: leave out `pool`, or use net="conv"'):
+        pacoh.fit(tasks, "pacoh-nn-map", classes=True, pool=True)

@@ -98,6 +98,13 @@ def test_a_constant_column_gets_scale_one(constant):
     np.testing.assert_allclose([x[0, 0], y[0]], 0, atol=1e-6)
 
 
+def test_inputs_that_are_alike_share_one_mean_and_one_scale():
+    x = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
+    units = Standardizer.fit([(x, np.array([0, 1, 0, 1]))], alike=True)
+    np.testing.assert_allclose([units.x_loc, units.x_scale], [[x.mean()] * 3, [x.std()] * 3])
+    assert units.inputs(x).std() == pytest.approx(1)
+
+
 def test_class_ids_keep_their_values():
     units = Standardizer.fit([(task(4)[0], np.array([3, 5, 3, 4]))])
     np.testing.assert_array_equal(units.targets(np.array([3, 5])), [3, 5])

@@ -388,6 +388,7 @@ def test_omniglot_is_learned_and_evaluated_with_labels_per_task(letters):
     draw = Omniglot(shots=2).draw(29)
     assert draw.train.codec.by_task
     prototype = api.fit(draw.train, "nearest-prototype")
+    assert len(set(prototype.units.x_scale)) == len(set(prototype.units.x_loc)) == 1  # pixels share their unit
     assert prototype.evaluate(draw.test)["accuracy"] > 0.5
     settings = {"steps": 5, "adapt_steps": 5, "width": 2, "layers": 2, "draws": 2, "hypotheses": 2}
     network = api.fit(draw.train, "pacoh-nn-map", net="conv", **settings)

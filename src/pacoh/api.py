@@ -261,7 +261,7 @@ def fit(
     elif tune is not None:
         _, settings, tuned["tuned"] = _tuned(known, method, settings, tune, seed, budget)
     learner = registry.learner(method, shape_of(known), **settings) if isinstance(method, str) else method
-    units = Standardizer.fit(pairs)
+    units = known.units()
     card = _card(known, method if isinstance(method, str) else type(method).__name__, seed, settings) | tuned
     return _fit(learner.fit, pairs, units, card, seed, budget)
 
@@ -311,7 +311,7 @@ def fit_many(
         raise PacohError("Models train together where their sources have as many tasks, inputs and classes as another.")
     shape = shapes[0]._replace(m=float(np.mean([shape.m for shape in shapes])))
     learner = registry.learner(method, shape, **settings)
-    units = [Standardizer.fit(tasks.pairs()) for tasks in known]
+    units = [tasks.units() for tasks in known]
     size = bucket(max(max(tasks.sizes) for tasks in known))
     pairs = [[one(x, y) for x, y in tasks.pairs()] for one, tasks in zip(units, known, strict=True)]
     stacks, keys = lanes([stack(each, size) for each in pairs]), jnp.stack([jax.random.key(seed) for seed in seeds])

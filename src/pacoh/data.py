@@ -83,13 +83,20 @@ class Standardizer:
     y_scale: np.ndarray
 
     @staticmethod
-    def fit(tasks: Sequence[tuple[np.ndarray, np.ndarray]]) -> "Standardizer":
-        """Statistics of the pooled points of `tasks`; class ids (integers) keep their values."""
+    def fit(tasks: Sequence[tuple[np.ndarray, np.ndarray]], *, alike: bool = False) -> "Standardizer":
+        """Statistics of the pooled points of `tasks`; class ids (integers) keep their values.
+
+        Inputs that are `alike` share one mean and one scale: a pixel that one drawing in a thousand inks is no louder
+        than the others then, and a convolution finds the same stroke everywhere.
+        """
         x = np.concatenate([np.asarray(x, np.float64) for x, _ in tasks])
         y = np.concatenate([np.asarray(y) for _, y in tasks])
+        loc, scale = x.mean(0), _scale(x)
+        if alike:
+            loc, scale = np.full_like(loc, loc.mean()), np.full_like(scale, _scale(x.reshape(-1, 1))[0])
         if not np.issubdtype(y.dtype, np.floating):
-            return Standardizer(x.mean(0), _scale(x), np.zeros(()), np.ones(()))
-        return Standardizer(x.mean(0), _scale(x), y.mean(dtype=np.float64), _scale(y[:, None])[0])
+            return Standardizer(loc, scale, np.zeros(()), np.ones(()))
+        return Standardizer(loc, scale, y.mean(dtype=np.float64), _scale(y[:, None])[0])
 
     @staticmethod
     def identity(d: int) -> "Standardizer":

@@ -162,13 +162,15 @@ class Codec:
     """What turns a person's rows into numbers: input columns, levels of the categorical ones, class labels.
 
     It is learned from the meta-train tasks, hashable, and survives JSON. With labels per task (`by_task`) `classes`
-    are the ids 0, 1, ... that the sorted labels of a task get.
+    are the ids 0, 1, ... that the sorted labels of a task get. Inputs that are `alike`, as pixels are, share their
+    unit.
     """
 
     columns: tuple[str, ...]
     levels: tuple[tuple[str, tuple], ...] = ()
     classes: tuple | None = None
     by_task: bool = False
+    alike: bool = False
 
     @staticmethod
     def learn(
@@ -267,6 +269,7 @@ class Codec:
             "levels": levels,
             "classes": None if self.classes is None else list(self.classes),
             "by_task": self.by_task,
+            "alike": self.alike,
         }
 
     @staticmethod
@@ -274,8 +277,8 @@ class Codec:
         """The codec that `to_json` wrote."""
         levels = tuple((column, tuple(values)) for column, values in stored["levels"])
         classes = stored["classes"]
-        by_task = stored.get("by_task", False)
-        return Codec(tuple(stored["columns"]), levels, None if classes is None else tuple(classes), by_task)
+        by_task, alike = stored.get("by_task", False), stored.get("alike", False)
+        return Codec(tuple(stored["columns"]), levels, None if classes is None else tuple(classes), by_task, alike)
 
 
 def _labels_of(tables: Sequence[Table]) -> tuple:

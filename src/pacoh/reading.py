@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pacoh import files
-from pacoh.data import Dataset, Task, stack
+from pacoh.data import Dataset, Standardizer, Task, stack
 from pacoh.encoding import Codec, Table, array, counted, default_columns, listed, missing, numbers
 from pacoh.errors import PacohError
 
@@ -59,6 +59,10 @@ class Tasks:
     def pairs(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """(X, y) of each task."""
         return list(zip(self.x, self.y, strict=True))
+
+    def units(self) -> Standardizer:
+        """Zero mean and unit scale of the pooled points, of inputs that are alike by one mean and one scale."""
+        return Standardizer.fit(self.pairs(), alike=self.codec is not None and self.codec.alike)
 
     def stack(self) -> Dataset:
         """All tasks as one padded, masked Dataset."""

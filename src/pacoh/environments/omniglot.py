@@ -83,5 +83,5 @@ class Omniglot(AbstractEnvironment):
             x.append(pixels[np.concatenate(rows)].astype(np.float64))
             y.append(np.repeat(np.arange(self.ways), [len(some) for some in rows]))
         columns, classes = default_columns(pixels.shape[1]), tuple(range(self.ways))
-        codec = Codec(columns, (), classes, by_task=True)
+        codec = Codec(columns, (), classes, by_task=True, alike=True)
         return Tasks(tuple(groups), tuple(x), tuple(y), columns, classes, codec)

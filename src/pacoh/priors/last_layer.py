@@ -1,6 +1,8 @@
 """A Bayesian network whose last layer is integrated out in closed form: the same prior, a far better evidence."""
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -20,6 +22,8 @@ from pacoh.priors.nets import MLP, AbstractHeaded
 from pacoh.priors.weights import AbstractWeights, DiagonalGaussian
 from pacoh.types import Key, Params, Scalar
 
+_HEAD = 5.0  # the sd of exchangeable outputs' weights at the start, by that of other weights
+
 
 class LastLayerPredictor(AbstractPredictor):
     """J hidden networks, each with the exact posterior of its last layer."""
@@ -28,7 +32,7 @@ class LastLayerPredictor(AbstractPredictor):
     likelihood: AbstractGaussian
     hypotheses: Params
     mean: Float[Array, "J o p"]
-    factor: Float[Array, "J o p p"]  # of the covariance of the last layer's weights
+    factor: Float[Array, "J s p p"]  # of the covariance of the last layer's weights; s is o, or 1 for all outputs
 
     def __call__(self, x: Float[Array, "q d"]) -> AbstractPredictive:
         """Of y."""
@@ -44,10 +48,10 @@ class LastLayerPredictor(AbstractPredictor):
         chosen = jax.random.randint(key_which, (), 0, leading(self.hypotheses))
         net = jax.tree.map(lambda leaf: leaf[chosen], self.hypotheses["net"])
         noise = jax.random.normal(key_weights, self.mean.shape[1:])
-        weights = self.mean[chosen] + jnp.einsum("opr,or->op", self.factor[chosen], noise)
+        weights = self.mean[chosen] + (self.factor[chosen] @ noise[..., None])[..., 0]
         return lambda x: self.likelihood.function(self.net.features(net, x) @ weights.T)
 
-    def _outputs(self, x: Array) -> tuple[Float[Array, "J q o"], Float[Array, "J q o"]]:
+    def _outputs(self, x: Array) -> tuple[Float[Array, "J q o"], Float[Array, "J q s"]]:
         """Mean and variance of the outputs."""
         features = jax.vmap(lambda h: self.net.features(h["net"], x))(self.hypotheses)
         loc = jnp.einsum("jqp,jop->jqo", features, self.mean)
@@ -62,6 +66,10 @@ class LastLayerBNN(AbstractDrawnPrior):
 
     Given the hidden layers and the noise, the targets are Gaussian: exp(-beta Lh) is integrated over the last layer
     exactly, so the L draws need only find hidden layers that suit a task.
+
+    Outputs that are `exchangeable`, as classes whose labels are each task's own, share one mean and one sd for each
+    feature. With means of their own the meta-train tasks teach which label comes with which of their drawings, and
+    nothing that helps the next task. The last layer's means start at zero then, its sds at five times the others'.
     """
 
     net: AbstractHeaded = MLP()
@@ -72,6 +80,7 @@ class LastLayerBNN(AbstractDrawnPrior):
     points: int | None = eqx.field(static=True, default=None)
     average: bool = eqx.field(static=True, default=False)
     coupled: bool = eqx.field(static=True, default=False)
+    exchangeable: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self):
         if not isinstance(self.weights, DiagonalGaussian):
@@ -84,7 +93,14 @@ class LastLayerBNN(AbstractDrawnPrior):
 
     def specs(self, d: int) -> Any:
         """The parameters of the distribution over networks and noise."""
-        return self.weights.specs({"net": self.net.specs(d, self.likelihood.outputs), "own": self.likelihood.specs()})
+        net = self.net.specs(d, 1 if self.exchangeable else self.likelihood.outputs)
+        if not self.exchangeable:
+            return self.weights.specs({"net": net, "own": self.likelihood.specs()})
+        net = [*net[:-1], {name: replace(param, start=0.0) for name, param in net[-1].items()}]
+        specs = self.weights.specs({"net": net, "own": self.likelihood.specs()})
+        levels = specs["level"]["net"]
+        levels[-1] = {name: replace(param, loc=math.log(_HEAD)) for name, param in levels[-1].items()}
+        return specs
 
     def drawn(self, phi: Params) -> Params:
         """All but the last layer's."""
@@ -95,7 +111,7 @@ class LastLayerBNN(AbstractDrawnPrior):
 
         Of several outputs, which are independent given the hidden layers, the sum.
         """
-        means, variances = self._head(phi)
+        head, axes = self._head(phi)
         rows = tasks.x.reshape(-1, tasks.x.shape[-1])
         features = self.net.features(h["net"], rows).reshape(*tasks.mask.shape, -1)
 
@@ -105,20 +121,22 @@ class LastLayerBNN(AbstractDrawnPrior):
                 residual, power = target - features @ mean, likelihood_power(mask, beta)
                 return tempered_log_normal(residual, gram, mask, h["own"]["log_noise"], power)
 
-            return jax.vmap(of_output)(self.likelihood.targets(y).T, means, variances).sum()
+            return jax.vmap(of_output, (0, *axes))(self.likelihood.targets(y).T, *head).sum()
 
         return jax.vmap(of_task)(features, tasks.y, tasks.mask, betas)
 
     def predictor(self, phis: Params, hypotheses: Params, data: Dataset, beta: Scalar) -> LastLayerPredictor:
         """The hidden networks, and the last layer given each under the one prior there is."""
-        means, variances = (part[0] for part in jax.vmap(self._head)(phis))
+        head, axes = self._head(jax.tree.map(lambda leaf: leaf[0], phis))
         power = likelihood_power(data.mask, beta)
         targets = self.likelihood.targets(data.y).T
 
         def condition(h):
-            return jax.vmap(lambda mean, variance, y: self._posterior(mean, variance, h, data, y, power))(
-                means, variances, targets
-            )
+            def of_output(y, mean, variance):
+                return self._posterior(mean, variance, h, data, y, power)
+
+            mean, factor = jax.vmap(of_output, (0, *axes), (0, axes[0]))(targets, *head)
+            return mean, factor[None] if self.exchangeable else factor
 
         return LastLayerPredictor(self.net, self.likelihood, hypotheses, *jax.vmap(condition)(hypotheses))
 
@@ -136,7 +154,10 @@ class LastLayerBNN(AbstractDrawnPrior):
         change = half.T @ (half @ (precision * scaled.T @ residual))
         return mean + jnp.sqrt(variance) * change, jnp.sqrt(variance)[:, None] * half.T
 
-    def _head(self, phi: Params) -> tuple[Float[Array, "o p"], Float[Array, "o p"]]:
-        """Means and variances of the last layer's weights and biases under P_phi, output by output."""
+    def _head(self, phi: Params) -> tuple[tuple[Array, Array], tuple[int | None, int | None]]:
+        """Means and variances of the last layer's weights and biases under P_phi, and their axes of outputs.
+
+        Of exchangeable outputs there is none: all have the same covariance then, which is factorised once.
+        """
         loc, sd = (self.net.head(part["net"][-1]).T for part in self.weights.place(phi))
-        return loc, sd**2
+        return ((loc[0], sd[0] ** 2), (None, None)) if self.exchangeable else ((loc, sd**2), (0, 0))

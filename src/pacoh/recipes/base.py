@@ -76,13 +76,22 @@ def likelihood(shape: Shape, noise: float, unit: float = 1.0, *, coded: bool = F
 
 
 def network(
-    shape: Shape, net: str, sizes: tuple[int, ...], activation: str, reach: float, waves: int = 0
+    shape: Shape,
+    net: str,
+    sizes: tuple[int, ...],
+    activation: str,
+    reach: float,
+    waves: int = 0,
+    *,
+    pool: bool = False,
 ) -> AbstractHeaded:
-    """A network from its name: `mlp`, or `conv` for inputs that are the pixels of square images."""
+    """A network from its name: `mlp`, or `conv` for inputs that are the pixels of square images, which may `pool`."""
     networks: dict[str, Callable[[], AbstractHeaded]] = {
         "mlp": lambda: MLP(sizes, activation, reach, waves),
-        "conv": lambda: image_net(shape.d, sizes, activation, reach),
+        "conv": lambda: image_net(shape.d, sizes, activation, reach, pool=pool),
     }
+    if pool and net != "conv":
+        raise PacohError('Only a convolutional network pools: leave out `pool`, or use net="conv".')
     return choose("net", net, networks)()
 
 

@@ -66,11 +66,12 @@ def maml(
     width: int = 32,
     activation: str = "gelu",
     reach: float = 1.0,
+    pool: bool = False,
     **own: Any,
 ) -> Episodic:
     """A rule of the MAML family, trained by Adam; `share` is the share of a task's points in the context."""
     inner = Inner(inner_steps, _found(shape, inner_rate, 0.015, 0.01), test_steps)
-    rule = kind(network(shape, net, (width,) * layers, activation, reach), _loss(shape), inner, **own)
+    rule = kind(network(shape, net, (width,) * layers, activation, reach, pool=pool), _loss(shape), inner, **own)
     return _episodic(shape, rule, Training(steps, rate, decay), Training(300, 0.0025, 5e-5), batch)
 
 
@@ -97,10 +98,11 @@ def mr_maml(
     width: int = 32,
     activation: str = "gelu",
     reach: float = 1.0,
+    pool: bool = False,
     **own: Any,
 ) -> Episodic:
     """MR-MAML: an encoder of `layers`, a decoder of `head_layers` that adapts; `beta` prices what the encoder knows."""
-    encoder = network(shape, net, (width,) * layers, activation, reach)
+    encoder = network(shape, net, (width,) * layers, activation, reach, pool=pool)
     coder = Coder(encoder, _mlp(head_layers, width, activation), width)
     rule = kind(coder, _loss(shape), Inner(inner_steps, _found(shape, inner_rate, 0.02, 0.01), test_steps), **own)
     return _episodic(shape, rule, Training(steps, rate, decay), Training(300, 0.005, 1e-5), batch)
@@ -122,11 +124,14 @@ def bmaml(
     width: int = 32,
     activation: str = "gelu",
     reach: float = 1.0,
+    pool: bool = False,
     **own: Any,
 ) -> Episodic:
     """BMAML; `chase` is by how many steps the leader is ahead; few tasks a step, for a step moves particles twice."""
     inner = Inner(inner_steps, _found(shape, inner_rate, 0.0125, 0.02), test_steps)
-    rule = BMAML(network(shape, net, (width,) * layers, activation, reach), likelihood(shape, noise), inner, **own)
+    rule = BMAML(
+        network(shape, net, (width,) * layers, activation, reach, pool=pool), likelihood(shape, noise), inner, **own
+    )
     return _episodic(shape, rule, Training(steps, rate, decay), Training(300, 0.005, 0.0), batch)
 
 
@@ -169,10 +174,11 @@ def mlap(
     width: int = 32,
     activation: str = "gelu",
     reach: float = 1.0,
+    pool: bool = False,
     **own: Any,
 ) -> MLAP:
     """MLAP; `wide` and `narrow` are the sds of hyper-prior and hyper-posterior."""
-    hypotheses = network(shape, net, (width,) * layers, activation, reach), likelihood(shape, noise)
+    hypotheses = network(shape, net, (width,) * layers, activation, reach, pool=pool), likelihood(shape, noise)
     family = Family(*hypotheses, DiagonalGaussian(spread), complexity(delta), **own)
     engines = MAP(Adam(rate, steps)), MAP(Adam(adapt_rate, adapt_steps))
     return MLAP(family, *engines, predict, task_batch(shape) if batch is None else batch)

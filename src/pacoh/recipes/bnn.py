@@ -38,6 +38,7 @@ def bnn_prior(
     width: int = 32,
     activation: str = "gelu",
     reach: float = 1.0,
+    pool: bool = False,
     waves: int | None = None,
     spread: float | None = None,
     noise: float = 0.2,
@@ -48,6 +49,7 @@ def bnn_prior(
     coupled: bool = False,
     together: bool = False,
     exact: bool | None = None,
+    exchangeable: bool | None = None,
     hypotheses: int = 5,
     adapt_steps: int = 200,
     adapt_rate: float = 0.03,
@@ -56,7 +58,8 @@ def bnn_prior(
 
     In regression the last layer is integrated out (`exact`), two draws of the others are enough, and 64 waves stand
     beside them; else all is drawn (ten times, for classes fifty), and there are none. With `exact` classes are codes
-    with normal noise, for tasks whose labels are their own: draws of a last layer say nothing about such a task. The
+    with normal noise, for tasks whose labels are their own: draws of a last layer say nothing about such a task. Their
+    outputs have one prior for all classes, unless `exchangeable` is False. The
     log noise sd has the prior sd `spread` `noise_unit`. With `together` the hypotheses of a task all move by the mean
     of their scores, Stein's direction for an endless bandwidth: they stay as different as they were drawn.
     """
@@ -68,9 +71,12 @@ def bnn_prior(
     engine = SVGD(particles=hypotheses, optimizer=Adam(adapt_rate, adapt_steps), bandwidth=bandwidth)
     rest: dict[str, Any] = {"weights": DiagonalGaussian(spread), "adaptation": engine, "draws": draws}
     rest |= {"points": points, "average": average, "coupled": coupled}
-    rest |= {"net": network(shape, net, (width,) * layers, activation, reach, waves)}
+    rest |= {"net": network(shape, net, (width,) * layers, activation, reach, waves, pool=pool)}
     rest |= {"likelihood": likelihood(shape, noise, noise_unit, coded=exact)}
-    return LastLayerBNN(**rest) if exact else BNNPrior(**rest)
+    if not exact and exchangeable:
+        raise PacohError("Outputs are exchangeable where the last layer is integrated out: add exact=True.")
+    same = shape.classes is not None if exchangeable is None else exchangeable
+    return LastLayerBNN(**rest, exchangeable=same) if exact else BNNPrior(**rest)
 
 
 def pacoh_nn(

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from pacoh.data import Dataset, Standardizer, Task, bucket, stack
+from pacoh.data import Dataset, Task, bucket, stack
 from pacoh.environments.base import AbstractEnvironment
 from pacoh.errors import PacohError
 from pacoh.reading import Split, Tasks
@@ -28,7 +28,7 @@ class Fold(eqx.Module):
 
 def fold(train: Tasks, valid: Split, sizes: tuple[int, int, int]) -> Fold:
     """One fold, padded to the given numbers of rows (train, context, query)."""
-    units = Standardizer.fit(train.pairs())
+    units = train.units()
     parts = (train, valid.context, valid.query)
     stacks = [stack([units(x, y) for x, y in part.pairs()], size) for part, size in zip(parts, sizes, strict=True)]
     return Fold(stacks[0], Task(stacks[1], stacks[2]), jnp.asarray(units.y_scale, float))
