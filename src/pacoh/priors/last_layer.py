@@ -51,11 +51,12 @@ class LastLayerPredictor(AbstractPredictor):
         weights = self.mean[chosen] + (self.factor[chosen] @ noise[..., None])[..., 0]
         return lambda x: self.likelihood.function(self.net.features(net, x) @ weights.T)
 
-    def _outputs(self, x: Array) -> tuple[Float[Array, "J q o"], Float[Array, "J q s"]]:
+    def _outputs(self, x: Array) -> tuple[Float[Array, "J q o"], Float[Array, "J q o"]]:
         """Mean and variance of the outputs."""
         features = jax.vmap(lambda h: self.net.features(h["net"], x))(self.hypotheses)
         loc = jnp.einsum("jqp,jop->jqo", features, self.mean)
-        return loc, (jnp.einsum("jqp,jopr->jqor", features, self.factor) ** 2).sum(-1)
+        variance = (jnp.einsum("jqp,jspr->jqsr", features, self.factor) ** 2).sum(-1)
+        return loc, jnp.broadcast_to(variance, loc.shape)
 
     def _noise(self) -> Float[Array, " J"]:
         return jnp.exp(2 * self.hypotheses["own"]["log_noise"])
