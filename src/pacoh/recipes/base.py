@@ -76,11 +76,17 @@ def likelihood(shape: Shape, noise: float, unit: float = 1.0, *, coded: bool = F
 
 
 def network(
-    shape: Shape, net: str, sizes: tuple[int, ...], activation: str, reach: float, waves: int = 0
+    shape: Shape,
+    net: str,
+    sizes: tuple[int, ...],
+    activation: str,
+    reach: float,
+    waves: int = 0,
+    length: float = 0.5,
 ) -> AbstractHeaded:
     """A network from its name: `mlp`, or `conv` for inputs that are the pixels of square images."""
     networks: dict[str, Callable[[], AbstractHeaded]] = {
-        "mlp": lambda: MLP(sizes, activation, reach, waves),
+        "mlp": lambda: MLP(sizes, activation, reach, waves, length),
         "conv": lambda: image_net(shape.d, sizes, activation, reach),
     }
     return choose("net", net, networks)()

@@ -39,6 +39,7 @@ def bnn_prior(
     activation: str = "gelu",
     reach: float = 1.0,
     waves: int | None = None,
+    length: float = 0.5,
     spread: float | None = None,
     noise: float = 0.2,
     noise_unit: float = 1.0,
@@ -68,7 +69,7 @@ def bnn_prior(
     engine = SVGD(particles=hypotheses, optimizer=Adam(adapt_rate, adapt_steps), bandwidth=bandwidth)
     rest: dict[str, Any] = {"weights": DiagonalGaussian(spread), "adaptation": engine, "draws": draws}
     rest |= {"points": points, "average": average, "coupled": coupled}
-    rest |= {"net": network(shape, net, (width,) * layers, activation, reach, waves)}
+    rest |= {"net": network(shape, net, (width,) * layers, activation, reach, waves, length)}
     rest |= {"likelihood": likelihood(shape, noise, noise_unit, coded=exact)}
     return LastLayerBNN(**rest) if exact else BNNPrior(**rest)
 
