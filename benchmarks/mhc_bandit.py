@@ -11,6 +11,12 @@ least and largest gain in average regret over the rounds 10 to 50, and the large
 PACOH and BNN are Bayesian networks; `pacohgp` is PACOH with a GP prior, its mean a network; GP is a constant mean with
 a linear kernel whose parameters have maximal evidence on the five alleles, `se` and `matern` the same with other
 kernels.
+
+PACOH's noise and the spread of its weights are nearly fixed. Learned from three or four tasks, the predictive sd is
+half the error on a left-out allele, and the last layer so sure of itself that UCB chooses one bad peptide for ever.
+Waves about as long as peptides are apart give an allele unlike the past the means to differ. This was found on
+left-out meta-train alleles, with five starts; only A*24:02 was played to the end with the setting as it stands. Points
+are thinned, not drawn anew a step: there, 64 points counted as all 3,088 of an allele.
 """
 
 import argparse
@@ -37,9 +43,11 @@ from pacoh.optimize.optimizer import rows_for
 from pacoh.optimize.search import Known, Rule, from_pool
 from pacoh.reading import Tasks
 
+_PACOH = {"layers": 2, "waves": 48, "length": 6.7, "spread": 0.5, "noise": 0.7, "predict_beta": 1.0}
+_PACOH |= {"hypotheses": 2, "adapt_steps": 2, "sds": {"noise": 0.1, "level": 0.3}}
 _GP = {"mean": "constant", "steps": 300, "rate": 0.03}
 LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {
-    "pacoh": ("pacoh-nn-svgd", {"adapt_steps": 20}),
+    "pacoh": ("pacoh-nn-svgd", _PACOH),
     "pacohgp": ("pacoh-gp-svgd", {"kernel": "linear+se", "particles": 4, "steps": 1000}),
     "bnn": ("vanilla-bnn", {"adapt_steps": 1000}),
     "gp": ("mll-gp", _GP | {"kernel": "linear"}),
@@ -82,7 +90,7 @@ def problem(allele: str) -> tuple[Tasks, tuple[np.ndarray, np.ndarray]]:
 def learn(name: str, tasks: Tasks, asked: argparse.Namespace) -> api.Model:
     method, settings = LEARNERS[name]
     if name == "pacoh":
-        settings = settings | {"points": asked.points, "steps": asked.steps} | asked.settings
+        settings, tasks = settings | {"steps": asked.steps} | asked.settings, thinned(tasks, asked.points)
     elif name != "bnn":
         tasks = thinned(tasks, asked.gp_points)
     return api.fit(tasks, method, **settings)
@@ -150,8 +158,8 @@ def main() -> None:
     parser.add_argument("--starts", type=int, default=30)
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
-    parser.add_argument("--steps", type=int, default=1000, help="training steps of PACOH")
-    parser.add_argument("--points", type=int, default=64, help="points of a task that a step of PACOH sees")
+    parser.add_argument("--steps", type=int, default=250, help="training steps of PACOH")
+    parser.add_argument("--points", type=int, default=400, help="points of a task that PACOH learns from")
     parser.add_argument("--settings", type=json.loads, default={}, help="further settings of PACOH, as JSON")
     parser.add_argument("--allele", default=TEST, choices=[*TRAIN, TEST])
     parser.add_argument("--gp-points", type=int, default=300, help="points of a task that a GP learns from")

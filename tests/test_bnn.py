@@ -17,6 +17,7 @@ from pacoh.learners.vanilla import levels_share
 from pacoh.priors import BNNPrior, Categorical, DiagonalGaussian, GaussianNoise, LastLayerBNN
 from pacoh.priors.base import Param, draw_start, log_mean_exp, standard_normals
 from pacoh.priors.bnn import TaskPosterior
+from pacoh.priors.gaussian import tempered_log_linear, tempered_log_normal
 from pacoh.priors.nets import MLP
 from pacoh.priors.weights import AbstractWeights
 from pacoh.registry import Shape, learner
@@ -109,6 +110,30 @@ def test_at_beta_m_it_is_the_marginal_likelihood_of_bayesian_linear_regression()
     expected = multivariate_normal(design @ mean, design @ covariance @ design.T + NOISE**2 * np.eye(6)).logpdf(y)
     value = prior.log_evidence(line_phi(prior, d=3), pad(x, y), jnp.asarray(6.0), KEY)
     np.testing.assert_allclose(value, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("power", [0.3, 1.0, 4.0])
+def test_the_evidence_by_features_is_the_one_by_points_with_its_slopes(power):
+    key_features, key_residual = jax.random.split(KEY)
+    scaled, residual = jax.random.normal(key_features, (20, 5)), jax.random.normal(key_residual, (20,))
+    mask, rest = jnp.arange(20) < 15, (jnp.asarray(-0.7), jnp.asarray(power))
+
+    def by_points(residual, scaled, log_noise, power):
+        return tempered_log_normal(residual, scaled @ scaled.T, mask, log_noise, power)
+
+    def by_features(residual, scaled, log_noise, power):
+        return tempered_log_linear(residual, scaled, mask, log_noise, power)
+
+    for one, other in zip(
+        *(jax.value_and_grad(f, (0, 1, 2, 3))(residual, scaled, *rest) for f in (by_points, by_features)), strict=True
+    ):
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-10), one, other)
+
+
+@pytest.mark.parametrize("length", [0.5, 6.7])
+def test_waves_start_at_their_length(length):
+    first = MLP((4,), waves=3, length=length).specs(2, 1)[0]
+    np.testing.assert_allclose(np.exp(first["log_length"].loc), length)
 
 
 def test_integrating_the_last_layer_is_the_mean_over_its_draws():

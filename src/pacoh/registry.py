@@ -203,6 +203,7 @@ _LEAST = {"layers": 0, "warmup": 0}  # whole numbers; those below start at 1
 _LEAST |= dict.fromkeys(("steps", "batch", "width", "features", "particles", "samples", "predict", "draws", "thin"), 1)
 _LEAST |= dict.fromkeys(("hypotheses", "adapt_steps", "points"), 1) | {"waves": 0}
 _POSITIVE = ("rate", "temperature", "sd", "paper", "predict_beta", "adapt_rate", "inner_rate", "spread", "noise")
+_POSITIVE += ("length",)
 _PRICES = ("decay", "beta")
 
 

@@ -4,7 +4,7 @@ import math
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.linalg import solve_triangular
+from jax.scipy.linalg import cho_solve, solve_triangular
 from jaxtyping import Array, Bool, Float
 
 from pacoh.types import Scalar
@@ -81,6 +81,29 @@ def tempered_log_normal(
     """
     variance, constant = tempered(mask, log_noise, power)
     return log_normal(jnp.where(mask, residual, 0.0), noisy(gram, mask, variance)) + constant
+
+
+def tempered_log_linear(
+    residual: Float[Array, " m"],
+    scaled: Float[Array, "m p"],
+    mask: Bool[Array, " m"],
+    log_noise: Scalar,
+    power: Scalar,
+) -> Scalar:
+    """`tempered_log_normal` for K = GG' with fewer columns than rows, G the features in units of their weights' sds.
+
+    With A = I + G'G/v and w = A^{-1} G'r/v, |K + vI| = v^m |A| and r'(K + vI)^{-1} r = |r - Gw|^2/v + |w|^2, which is
+    least at w: its derivative needs none of w. No m x m matrix is formed, and no large numbers are subtracted.
+    """
+    variance, constant = tempered(mask, log_noise, power)
+    residual, scaled = jnp.where(mask, residual, 0.0), jnp.where(mask[:, None], scaled, 0.0)
+    inner = scaled.T @ scaled / variance + jnp.eye(scaled.shape[-1], dtype=scaled.dtype)
+    at = jax.lax.stop_gradient(
+        cho_solve((cholesky(jax.lax.stop_gradient(inner)), True), scaled.T @ residual / variance)
+    )
+    quadratic = ((residual - scaled @ at) ** 2).sum() / variance + at @ at
+    volume = log_normal(jnp.zeros_like(at), inner) - 0.5 * mask.sum() * jnp.log(variance)
+    return volume - 0.5 * quadratic + constant
 
 
 def tempered(mask: Bool[Array, " m"], log_noise: Scalar, power: Scalar) -> tuple[Scalar, Scalar]:

@@ -16,7 +16,7 @@ from pacoh.inference.base import AbstractInference
 from pacoh.predictive import AbstractPredictive
 from pacoh.priors.base import AbstractPredictor, leading, likelihood_power
 from pacoh.priors.bnn import AbstractDrawnPrior, adaptation
-from pacoh.priors.gaussian import cholesky, tempered_log_normal
+from pacoh.priors.gaussian import cholesky, tempered_log_linear, tempered_log_normal
 from pacoh.priors.likelihoods import AbstractGaussian, GaussianNoise
 from pacoh.priors.nets import MLP, AbstractHeaded
 from pacoh.priors.weights import AbstractWeights, DiagonalGaussian
@@ -118,8 +118,11 @@ class LastLayerBNN(AbstractDrawnPrior):
 
         def of_task(features, y, mask, beta):
             def of_output(target, mean, variance):
-                gram = jnp.einsum("mp,lp->ml", features * variance, features)
                 residual, power = target - features @ mean, likelihood_power(mask, beta)
+                if len(features) > features.shape[-1]:
+                    scaled = features * jnp.sqrt(variance)
+                    return tempered_log_linear(residual, scaled, mask, h["own"]["log_noise"], power)
+                gram = jnp.einsum("mp,lp->ml", features * variance, features)
                 return tempered_log_normal(residual, gram, mask, h["own"]["log_noise"], power)
 
             return jax.vmap(of_output, (0, *axes))(self.likelihood.targets(y).T, *head).sum()

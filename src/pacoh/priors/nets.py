@@ -26,7 +26,6 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 
 
 _FEW = 8  # rows
-_LENGTH = 0.5  # where log length-scales of waves start, in standardised inputs
 
 
 class AbstractNet(eqx.Module):
@@ -93,13 +92,16 @@ class MLP(AbstractHeaded):
 
     `waves` sine units of the inputs may stand beside the deep part, seen by the last layer alone. Random sines with
     Gaussian weights are a smooth random function: they give a prior over networks the means to differ locally from
-    task to task, which deep features learned for what tasks have in common do not.
+    task to task, which deep features learned for what tasks have in common do not. `length` is the length-scale about
+    which theirs are sought, in standardised inputs. Distances grow with the root of the number of inputs, and so should
+    it: waves much shorter than the distances between points are noise.
     """
 
     widths: tuple[int, ...] = eqx.field(static=True, default=(32, 32, 32, 32))
     activation: str = eqx.field(static=True, default="tanh")
     reach: float = eqx.field(static=True, default=1.0)
     waves: int = eqx.field(static=True, default=0)
+    length: float = eqx.field(static=True, default=0.5)
 
     def __check_init__(self):
         if self.activation not in ACTIVATIONS:
@@ -127,7 +129,7 @@ class MLP(AbstractHeaded):
             layers[0] |= {
                 "frequency": Param((d, self.waves), "wave", start=1.0),
                 "phase": Param((self.waves,), "wave", start=math.pi),
-                "log_length": Param((d,), "length", loc=math.log(_LENGTH)),
+                "log_length": Param((d,), "length", loc=math.log(self.length)),
             }
             layers[-1] |= {"share": Param((self.waves, out), "share", unit=(2 / self.waves) ** 0.5)}
         return layers

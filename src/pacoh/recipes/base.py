@@ -82,12 +82,13 @@ def network(
     activation: str,
     reach: float,
     waves: int = 0,
+    length: float = 0.5,
     *,
     pool: bool = False,
 ) -> AbstractHeaded:
     """A network from its name: `mlp`, or `conv` for inputs that are the pixels of square images, which may `pool`."""
     networks: dict[str, Callable[[], AbstractHeaded]] = {
-        "mlp": lambda: MLP(sizes, activation, reach, waves),
+        "mlp": lambda: MLP(sizes, activation, reach, waves, length),
         "conv": lambda: image_net(shape.d, sizes, activation, reach, pool=pool),
     }
     if pool and net != "conv":

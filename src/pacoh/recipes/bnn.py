@@ -40,6 +40,7 @@ def bnn_prior(
     reach: float = 1.0,
     pool: bool = False,
     waves: int | None = None,
+    length: float = 0.5,
     spread: float | None = None,
     noise: float = 0.2,
     noise_unit: float = 1.0,
@@ -71,7 +72,7 @@ def bnn_prior(
     engine = SVGD(particles=hypotheses, optimizer=Adam(adapt_rate, adapt_steps), bandwidth=bandwidth)
     rest: dict[str, Any] = {"weights": DiagonalGaussian(spread), "adaptation": engine, "draws": draws}
     rest |= {"points": points, "average": average, "coupled": coupled}
-    rest |= {"net": network(shape, net, (width,) * layers, activation, reach, waves, pool=pool)}
+    rest |= {"net": network(shape, net, (width,) * layers, activation, reach, waves, length, pool=pool)}
     rest |= {"likelihood": likelihood(shape, noise, noise_unit, coded=exact)}
     if not exact and exchangeable:
         raise PacohError("Outputs are exchangeable where the last layer is integrated out: add exact=True.")
