@@ -6,10 +6,10 @@ A repeat is a draw of ten past tasks of 20 random points and one new function. A
 its regret in shares of the range, and the best so far. The table shows the rounds until the best is within 1 %, as
 median and quartiles; runs that never get there count as one round more than there were. `other` means that the past
 tasks are of another family: Hartmann-3 with its last input fixed for Branin, Hartmann-6 with its last three fixed for
-Hartmann-3, two Hartmann-3 side by side for Hartmann-6. `gp` fits a Matern kernel to the new task by MAP, `weak`
-averages over its scales; neither knows a past task, and both begin with d + 1 random points and go on by UCB, a learned
-prior by expected improvement, unless `--acquisition` says otherwise. All repeats of a method run in one `vmap`; pieces
-of them (`--first 1000 --repeats 10`) need less memory, and may run one after another.
+Hartmann-3, two Hartmann-3 side by side for Hartmann-6. `gp` fits a Matern kernel to the new task by MAP and knows no
+past task: it begins with d + 1 random points and goes on by UCB, a learned prior by expected improvement, unless
+`--acquisition` says otherwise. All repeats of a method run in one `vmap`; pieces of them (`--first 1000 --repeats 10`)
+need less memory, and may run one after another.
 """
 
 import argparse
@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 from oracle_ratio import train
 
-from pacoh import api, registry
+from pacoh import api
 from pacoh.data import Dataset
 from pacoh.environments.base import Draw, named
 from pacoh.environments.optima import AbstractOptima, Branin, Hartmann3, Hartmann6, Objective
@@ -40,7 +40,7 @@ from pacoh.reading import Tasks
 
 FAMILIES: dict[str, AbstractOptima] = {"branin": Branin(), "hartmann3": Hartmann3(), "hartmann6": Hartmann6()}
 ACQUISITIONS = {"ucb": UCB(), "ei": LogEI(), "ts": Thompson()}
-METHODS = ("random", "gp", "weak", "pacoh", "other")
+METHODS = ("random", "gp", "pacoh", "other")
 CLOSE = 0.01
 Values = Callable[[np.ndarray], np.ndarray]
 
@@ -90,12 +90,8 @@ def warped(tasks: Tasks, warp: Warp) -> Tasks:
 def models_of(method: str, name: str, asked: argparse.Namespace) -> tuple[list[api.Model], list[Warp]]:
     """A model a repeat, and the scale that it takes values on."""
     d = len(FAMILIES[name].bounds)
-    if method == "weak":
-        return [untaught(d)] * asked.repeats, [Warp()] * asked.repeats
     if method == "gp":
-        made = registry.learner("vanilla-gp", registry.Shape(0, 0, d), kernel="matern52", noise=0.01)
-        model = api.Model(made.fit(None, None), untaught(d).units, {})  # type: ignore[arg-type]
-        return [model] * asked.repeats, [Warp()] * asked.repeats
+        return [untaught(d)] * asked.repeats, [Warp()] * asked.repeats
     draws = [past(name, asked.first + i, method == "other", (asked.tasks, asked.points)) for i in range(asked.repeats)]
     given = {"steps": asked.steps, "particles": asked.particles}
     settings = {"guard": True} | {key: value for key, value in given.items() if value is not None}
@@ -168,7 +164,7 @@ def regrets(method: str, name: str, asked: argparse.Namespace) -> np.ndarray:
         ]
         values = np.stack([on_unit(f)(u) for f, u in zip(functions, drawn, strict=True)])
     else:
-        alone = method in ("gp", "weak")
+        alone = method == "gp"
         rule = Rule(ACQUISITIONS[asked.acquisition or ("ucb" if alone else "ei")], False, False)
         initial = space.width + 1 if alone else 0
         values = optimise(

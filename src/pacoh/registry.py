@@ -37,7 +37,7 @@ from pacoh.recipes.baselines import bmaml, maml, mlap, mr_maml, mtgp, neural_pro
 from pacoh.recipes.bnn import bnn_prior as bnn_prior
 from pacoh.recipes.bnn import pacoh_nn, vanilla_bnn
 from pacoh.recipes.gp import gp_prior as gp_prior
-from pacoh.recipes.gp import mll_gp, moved_gp, pacoh_gp, pacoh_gp_nuts, vanilla_gp
+from pacoh.recipes.gp import lone_gp, mll_gp, moved_gp, pacoh_gp, pacoh_gp_nuts, vanilla_gp
 
 
 @dataclass(frozen=True)
@@ -255,7 +255,7 @@ def learner(method: str, shape: Shape, *, guard: bool = False, **settings: Any) 
         return made
     if not isinstance(made, Moved) and not (isinstance(made, PACOH) and isinstance(made.prior, GPPrior)):
         raise PacohError(f"The guard is for methods that learn a GP prior; {method} has none to guard.")
-    return Guard(made)
+    return Guard(made, own=lone_gp().model() if isinstance(made, Moved) else None)
 
 
 _SIZES = ((5, 5.0, 1), (20, 20.0, 2), (100, 200.0, 9))

@@ -19,7 +19,7 @@ from pacoh.learners.vanilla import Rescaled, context_units, in_units
 from pacoh.predictive import GaussianMixture
 from pacoh.priors.base import AbstractPredictor, AbstractPrior, Ensemble
 from pacoh.priors.gp import GPPrior
-from pacoh.priors.kernels import SE, Linear, Matern, Sum
+from pacoh.priors.kernels import SE, Linear, Sum
 from pacoh.priors.means import Constant
 from pacoh.theory import BAYES
 from pacoh.types import Key, Params, Scalar
@@ -133,12 +133,6 @@ def weak_phis(prior: AbstractPrior, d: int, count: int, sd: float) -> Params:
     return jax.tree.unflatten(treedef, leaves)
 
 
-def untaught(d: int) -> tuple[GPPrior, Params]:
-    """A GP for a task alone, on standardised inputs: a Matern kernel with one length-scale, averaged over scales."""
-    prior = GPPrior(Constant(), Matern(ard=False))
-    return prior, weak_phis(prior, d, 64, 1.5)
-
-
 class WeakModel(AbstractMetaModel):
     """The weak GP alone: settings weighed by the evidence of a context whose targets are in units of their own.
 
@@ -163,12 +157,14 @@ class Guard(AbstractTrainedLearner):
     `odds` is the probability, before any point is seen, that a new task is of the family; `count` and `sd` say how
     many settings of the weak GP are averaged, and how far apart they lie. With 64 of them these were the best on tasks
     of other kinds, among those that cost at most a hundredth of a nat a point in the family (`benchmarks/guard.py`).
+    With `own`, that model predicts where the weak GP is believed.
     """
 
     learner: PACOH | Moved
     odds: float = eqx.field(static=True, default=0.95)
     count: int = eqx.field(static=True, default=64)
     sd: float = eqx.field(static=True, default=1.0)
+    own: AbstractMetaModel | None = None
 
     def problem(self, tasks: Dataset) -> Problem:
         """The learner's."""
@@ -178,9 +174,8 @@ class Guard(AbstractTrainedLearner):
         """The learner's model beside the weak GP."""
         weak = weak_gp()
         d = tasks.x.shape[-1]
-        own = WeakModel(*untaught(d)) if isinstance(self.learner, Moved) else None
         phis = weak_phis(weak, d, self.count, self.sd)
-        return Guarded(self.learner.model(state, tasks, key), weak, phis, self.odds, own)
+        return Guarded(self.learner.model(state, tasks, key), weak, phis, self.odds, self.own)
 
     def restart(self, model: Guarded) -> Particles:
         """The learner's."""

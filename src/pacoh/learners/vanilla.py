@@ -97,6 +97,10 @@ class Vanilla(AbstractMetaLearner):
     def fit(self, tasks: Dataset, key: Key, valid: Task | None = None, budget: Budget | None = None) -> VanillaModel:
         """Passes the settings on."""
         del tasks, key, valid, budget
+        return self.model()
+
+    def model(self) -> VanillaModel:
+        """The model, which needs no tasks."""
         return VanillaModel(self.prior, self.hyper_prior, self.inference, self.rates)
 
 

@@ -14,14 +14,14 @@ from pacoh import persistence
 from pacoh.api import Model, fit
 from pacoh.data import Dataset, Standardizer, padded
 from pacoh.errors import PacohError
-from pacoh.learners import guard
 from pacoh.learners.base import AbstractMetaModel
-from pacoh.learners.guard import Guarded, WeakModel
+from pacoh.learners.guard import Guarded
 from pacoh.learners.moved import MovedModel
 from pacoh.optimize.acquisition import UCB, AbstractAcquisition, LogEI
 from pacoh.optimize.search import Effort, Known, Rule, from_box, from_pool
 from pacoh.optimize.space import Pool, Space
 from pacoh.optimize.warp import Warp
+from pacoh.recipes.gp import lone_gp
 
 _GOALS = {"maximize": True, "minimize": False}
 _LEAST = 16  # rows of the smallest padded context: 50 rounds meet three shapes
@@ -47,9 +47,9 @@ def rows_for(count: int) -> int:
 
 
 def untaught(width: int) -> Model:
-    """The model where nothing was learned: a GP on the task alone, averaged over its scales, for rows in [0, 1]."""
+    """The model where nothing was learned: a GP fitted to the task alone, for rows in [0, 1]."""
     uniform = Standardizer(np.full(width, 0.5), np.full(width, 12**-0.5), np.zeros(()), np.ones(()))
-    return Model(WeakModel(*guard.untaught(width)), uniform, {})
+    return Model(lone_gp().model(), uniform, {})
 
 
 def taught(tasks: Sequence[tuple[np.ndarray, np.ndarray]], method: str, **options: Any) -> tuple[Model, Warp]:
