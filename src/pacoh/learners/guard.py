@@ -49,6 +49,11 @@ class GuardedPredictor(AbstractPredictor):
         learned, weak = self.learned.function(key_function), self.weak.function(key_function)
         return lambda x: jnp.where(is_weak, weak(x), learned(x))
 
+    def settled(self) -> "GuardedPredictor":
+        """One of the two. A search that mixes them follows an unlikely one that promises much, round after round."""
+        chosen = jnp.where(self.log_shares == self.log_shares.max(), 0.0, _NEVER)
+        return GuardedPredictor(self.learned, self.weak, chosen)
+
     def _mixed(self, learned: Any, weak: Any) -> GaussianMixture:
         parts = [
             jax.nn.log_softmax(jnp.zeros(part.loc.shape[-2]) if part.log_weights is None else part.log_weights) + share

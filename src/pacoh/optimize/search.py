@@ -61,11 +61,11 @@ def adapted(meta: AbstractMetaModel, known: Known, rule: Rule, key: Key, believe
 
     Believing keeps the points of one batch apart without a model of what others will find.
     """
-    predictor = meta.adapt(known.data, key)
+    predictor = meta.adapt(known.data, key).settled()
     if believe:
         guess = gaussian(predictor.latent(known.data.x)).mean
         data = Dataset(known.data.x, jnp.where(known.pending, guess, known.data.y), known.taken)
-        predictor = meta.adapt(data, key)
+        predictor = meta.adapt(data, key).settled()
     return predictor if rule.maximize else Flipped(predictor)
 
 

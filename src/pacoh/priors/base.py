@@ -82,6 +82,10 @@ class AbstractPredictor(eqx.Module):
     def function(self, key: Key) -> Callable[[Float[Array, "q d"]], Float[Array, " q"]]:
         """One draw of f, as a function."""
 
+    def settled(self) -> "AbstractPredictor":
+        """The likeliest explanation alone, where it weighs several that do not go together; else itself."""
+        return self
+
 
 class Ensemble(AbstractPredictor):
     """Predictors with a leading axis K as one mixture: equally weighted unless `log_weights` says otherwise."""
