@@ -72,6 +72,14 @@ def test_the_odds_of_the_shares_are_moved_by_the_evidence():
     assert np.log(found / (1 - found)) == pytest.approx(np.log(0.95 / 0.05) + factor, rel=1e-3)
 
 
+@pytest.mark.parametrize(("slope", "side"), [(2.0, "learned"), (-2.0, "weak")])
+def test_settled_on_one_explanation_it_predicts_as_that_one_alone(slope, side):
+    guarded = adapt(model(), pad(*line(8, slope=slope)), jax.random.key(0))
+    settled, alone = guarded.settled()(QUERY), getattr(guarded, side)(QUERY)
+    np.testing.assert_allclose(settled.mean, alone.mean, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(settled.std, alone.std, rtol=1e-4)
+
+
 def test_a_task_of_the_family_keeps_the_learned_prior_and_another_one_does_not():
     guarded = model()
     assert share(guarded, pad(*line(8))) > 0.99
