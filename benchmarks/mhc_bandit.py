@@ -15,7 +15,7 @@ kernels.
 PACOH's noise and the spread of its weights are nearly fixed. Learned from three or four tasks, the predictive sd is
 half the error on a left-out allele, and the last layer so sure of itself that UCB chooses one bad peptide for ever.
 Waves about as long as peptides are apart give an allele unlike the past the means to differ. This was found on
-left-out meta-train alleles, with five starts; only A*24:02 was played to the end with the setting as it stands. Points
+left-out meta-train alleles, with five starts; A*24:02 and A*02:02 were played with the setting as it stands. Points
 are thinned, not drawn anew a step: there, 64 points counted as all 3,088 of an allele.
 """
 

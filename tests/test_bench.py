@@ -470,7 +470,6 @@ def test_processes_of_their_own_give_the_same_results(finished, tmp_path):
 MORTAL = """#!{python}
 import json, os, signal, sys
 from dataclasses import asdict
-from dataclasses import replace
 from pathlib import Path
 from pacoh.bench.run import attempt
 asked = json.loads(sys.stdin.readline())

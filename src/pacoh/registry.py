@@ -202,8 +202,18 @@ ENVIRONMENTS: dict[str, Callable[..., AbstractEnvironment]] = {
 _LEAST = {"layers": 0, "warmup": 0}  # whole numbers; those below start at 1
 _LEAST |= dict.fromkeys(("steps", "batch", "width", "features", "particles", "samples", "predict", "draws", "thin"), 1)
 _LEAST |= dict.fromkeys(("hypotheses", "adapt_steps", "points"), 1) | {"waves": 0}
-_POSITIVE = ("rate", "temperature", "sd", "paper", "predict_beta", "adapt_rate", "inner_rate", "spread", "noise")
-_POSITIVE += ("length",)
+_POSITIVE = (
+    "rate",
+    "adapt_rate",
+    "inner_rate",
+    "temperature",
+    "predict_beta",
+    "sd",
+    "paper",
+    "spread",
+    "noise",
+    "length",
+)
 _PRICES = ("decay", "beta")
 
 
