@@ -114,6 +114,18 @@ def test_the_stein_direction_is_that_of_blackjax():
     np.testing.assert_allclose(ours, moved, rtol=1e-5, atol=1e-5)
 
 
+def test_adam_is_that_of_optax():
+    ours, theirs = Adam(0.05, 8, warmup=2, final=0.1), optax.scale_by_adam()
+    slopes = jax.random.normal(jax.random.key(0), (8, 5)) * jnp.array([1e-6, 1.0, 1e3, 0.0, -1.0])
+    rates = optax.warmup_cosine_decay_schedule(0.0, 1.0, 0, 8, 0.1)
+    moments, state = ours.init(slopes[0]), theirs.init(slopes[0])
+    for t, slope in enumerate(slopes):
+        update, moments = ours.update(slope, moments, jnp.asarray(t))
+        expected, state = theirs.update(slope, state)
+        ramp = min((t + 1) / 3, 1.0)
+        np.testing.assert_allclose(update, 0.05 * rates(t) * ramp * expected, rtol=1e-5, atol=1e-12)
+
+
 def test_equal_particles_move_like_one():
     gradient = jnp.array([1.0, -2.0, 0.5])
     together = stein_direction(jnp.ones((4, 3)), jnp.tile(gradient, (4, 1)), None)

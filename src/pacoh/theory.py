@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from pacoh.data import Dataset
-from pacoh.inference.base import AbstractLogDensity
+from pacoh.inference.base import AbstractLogDensity, Layout
 from pacoh.priors.base import AbstractHyperPrior, AbstractPrior
 from pacoh.priors.base import stratified as stratified
 from pacoh.types import Key, Params, Scalar
@@ -71,8 +71,10 @@ class HyperPosterior(AbstractLogDensity):
     def __call__(self, phi: Params, key: Key) -> Scalar:
         """ln Q*(phi) up to a constant."""
         key_evidence, key_hyper = jax.random.split(key)
-        evidence = self.prior.log_evidences(phi, self.tasks, self.betas, key_evidence)
-        return self.weights @ evidence + self.hyper_prior.log_prob(phi, key_hyper)
+        layout = Layout.of(phi)
+        flat = layout.flatten(phi)  # the derivatives of the two terms meet in one array, not leaf by leaf
+        evidence = self.prior.log_evidences(layout.unflatten(flat), self.tasks, self.betas, key_evidence)
+        return self.weights @ evidence + self.hyper_prior.log_prob(layout.unflatten(flat), key_hyper)
 
 
 def hyper_posterior(

@@ -10,7 +10,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Bool, Float
 from threadpoolctl import threadpool_limits
 
@@ -68,6 +67,12 @@ class AbstractInference(eqx.Module):
     def step(self, log_density: AbstractLogDensity, state: Any, key: Key) -> tuple[Any, Scalar]:
         """One step: the new state and the log-density where it started."""
 
+    def guarded_step(self, log_density: AbstractLogDensity, state: Any, key: Key) -> tuple[Any, Info]:
+        """One step, undone where it gives a number that is not finite."""
+        new, value = self.step(log_density, state, key)
+        ok = jnp.isfinite(value) & jnp.isfinite(new.position.sum())
+        return jax.tree.map(lambda a, b: jnp.where(ok, a, b), new, state), Info(value, ok)
+
     @abc.abstractmethod
     def draws(self, state: Any, key: Key) -> Params:
         """Draws from the approximation, with a leading axis K."""
@@ -76,6 +81,16 @@ class AbstractInference(eqx.Module):
         """What the user should know of a lane's final state, in a sentence; None where all is well."""
         del state
         return None
+
+
+class Moments(NamedTuple):
+    """Running means of an ascent direction and of its square, before their bias is corrected."""
+
+    first: Array
+    second: Array
+
+
+_FIRST, _SECOND, _LEAST = 0.9, 0.999, 1e-8  # how the moments fade, and what keeps a quotient finite
 
 
 class Adam(eqx.Module):
@@ -89,20 +104,30 @@ class Adam(eqx.Module):
     warmup: int = eqx.field(static=True, default=0)
     final: float = eqx.field(static=True, default=0.0)
 
-    def init(self, position: Array) -> Any:
+    def init(self, position: Array) -> Moments:
         """Moments at zero."""
-        return _ADAM.init(position)
+        return Moments(jnp.zeros_like(position), jnp.zeros_like(position))
 
-    def update(self, direction: Array, moments: Any, t: Array) -> tuple[Array, Any]:
+    def update(self, direction: Array, moments: Moments, t: Array) -> tuple[Array, Moments]:
         """The step along an ascent direction at step t."""
-        update, moments = _ADAM.update(direction, moments)
+        moments = self.averaged(direction, moments)
+        return self.move(moments, t), moments
+
+    def averaged(self, direction: Array, moments: Moments) -> Moments:
+        """The moments with one direction more."""
+        first = _FIRST * moments.first + (1 - _FIRST) * direction
+        return Moments(first, _SECOND * moments.second + (1 - _SECOND) * direction**2)
+
+    def move(self, moments: Moments, t: Array) -> Array:
+        """The step at these moments; what all entries share is divided once."""
+        pace, scale = self.pace(t) / (1 - _FIRST ** (t + 1.0)), 1 / (1 - _SECOND ** (t + 1.0))
+        return pace * moments.first / (jnp.sqrt(scale * moments.second) + _LEAST)
+
+    def pace(self, t: Array) -> Scalar:
+        """The rate at step t."""
         progress = jnp.clip(t / self.steps, 0.0, 1.0)
         decay = self.final + (1 - self.final) * 0.5 * (1 + jnp.cos(jnp.pi * progress))
-        ramp = jnp.clip((t + 1) / (self.warmup + 1), 0.0, 1.0)
-        return self.rate * decay * ramp * jnp.asarray(update), moments
-
-
-_ADAM = optax.scale_by_adam()
+        return self.rate * decay * jnp.clip((t + 1) / (self.warmup + 1), 0.0, 1.0)
 
 
 class AscentState(AbstractState):
@@ -134,9 +159,17 @@ class AbstractAscent(AbstractInference):
 
     def step(self, log_density: AbstractLogDensity, state: AscentState, key: Key) -> tuple[AscentState, Scalar]:
         """One Adam step along the direction."""
+        state, info = self.guarded_step(log_density, state, key)
+        return state, info.value
+
+    def guarded_step(self, log_density: AbstractLogDensity, state: AscentState, key: Key) -> tuple[AscentState, Info]:
+        """The same; a direction that is not finite is not followed. Known before the step, that takes no extra pass."""
         direction, value = self.ascent(log_density, state, key)
-        update, moments = self.optimizer.update(direction, state.moments, state.t)
-        return AscentState(state.position + update, moments, state.t + 1, state.layout), value
+        ok = jnp.isfinite(value) & jnp.isfinite(direction.sum()) & jnp.isfinite(self.optimizer.pace(state.t))
+        averaged = self.optimizer.averaged(direction, state.moments)
+        moments = jax.tree.map(lambda a, b: jnp.where(ok, a, b), averaged, state.moments)
+        position = jnp.where(ok, state.position + self.optimizer.move(moments, state.t), state.position)
+        return AscentState(position, moments, state.t + ok, state.layout), Info(value, ok)
 
 
 def scores(log_density: AbstractLogDensity, state: AscentState, key: Key) -> tuple[Array, Array]:
@@ -153,12 +186,7 @@ def scores(log_density: AbstractLogDensity, state: AscentState, key: Key) -> tup
 def scan(engine: AbstractInference, log_density: AbstractLogDensity, state: Any, keys: Key) -> tuple[Any, Info]:
     """One step a key, compiled; pure, so it may stand inside `vmap` and `grad`. A step that is not finite is undone."""
 
-    def body(state, key):
-        new, value = engine.step(log_density, state, key)
-        ok = jnp.isfinite(value) & jnp.isfinite(new.position.sum())
-        return jax.tree.map(lambda a, b: jnp.where(ok, a, b), new, state), Info(value, ok)
-
-    return jax.lax.scan(body, state, keys)
+    return jax.lax.scan(lambda now, key: engine.guarded_step(log_density, now, key), state, keys)
 
 
 class Problem(eqx.Module):
@@ -213,7 +241,10 @@ class Trained(eqx.Module):
 
 @outermost
 def _start(problem: Problem, keys: Key) -> Any:
-    return eqx.filter_vmap(lambda p, key: p.engine.init(p.log_density, p.draw, key))(problem, keys)
+    def lane(p, key):
+        return p.engine.init(p.log_density, p.draw, jax.random.fold_in(key, 0))
+
+    return eqx.filter_vmap(lane)(problem, keys)
 
 
 @outermost
@@ -256,13 +287,12 @@ def run(problem: Problem, keys: Key, budget: Budget | None = None) -> Trained:
 
 def _begin(problem: Problem, keys: Key, budget: Budget, made_by: dict[str, str]) -> Progress:
     """The checkpoint's progress where there is one of this run, else the start."""
-    first = jax.vmap(lambda key: jax.random.fold_in(key, 0))(keys)
     if budget.checkpoint is not None:
-        like = eqx.filter_eval_shape(_start, problem, first)
+        like = eqx.filter_eval_shape(_start, problem, keys)
         found = checkpoint.read(budget.checkpoint, made_by, like)
         if found is not None:
             return found
-    return Progress(_start(problem, first), 0, np.zeros((len(keys), 0)), np.zeros(len(keys), int))
+    return Progress(_start(problem, keys), 0, np.zeros((len(keys), 0)), np.zeros(len(keys), int))
 
 
 def _thin(values: np.ndarray, window: int = 25) -> np.ndarray:

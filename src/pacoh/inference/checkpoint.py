@@ -19,6 +19,8 @@ from pacoh.writing import unfinished, write_whole
 
 Fingerprint = dict[str, str]
 
+_FORM = "2"  # grows when a state has other leaves
+
 
 class Progress(NamedTuple):
     """What a run needs to go on: the lanes' states, the steps done, and what was recorded on the way."""
@@ -38,6 +40,7 @@ def fingerprint(problem: Any, keys: Key, chunk: int) -> Fingerprint:
         "the seeds": _hash(_content(keys)),
         "the steps a chunk": str(chunk),
         "the version of pacoh": version("pacoh"),
+        "the form of training states": _FORM,
         "the version of jax": jax.__version__,
         "the kind of device": jax.devices()[0].device_kind,
     }

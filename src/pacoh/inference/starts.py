@@ -1,5 +1,6 @@
 """How parameters lie in a flat vector, and where training starts."""
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -27,6 +28,12 @@ class Layout(NamedTuple):
     def flatten(self, tree: Params) -> Float[Array, " D"]:
         """All leaves in one vector: fewer, larger operations a step."""
         return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(tree)])
+
+    def repeated(self, numbers: Params) -> Float[Array, " D"]:
+        """A number a leaf, at each entry of its leaf. A product, whose derivative is one, too: a gather's is slow."""
+        sizes = [math.prod(shape) for shape in self.shapes]
+        owner = np.repeat(np.eye(len(sizes), dtype=np.float32), sizes, axis=1)
+        return jnp.matmul(self.flatten(numbers), owner, precision="highest")
 
     def unflatten(self, vector: Float[Array, " D"]) -> Params:
         """The tree back."""

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from pacoh.data import Dataset
+from pacoh.inference.starts import Layout
 from pacoh.mixing import mixture
 from pacoh.predictive import AbstractPredictive
 from pacoh.types import Key, Params, Scalar
@@ -64,7 +65,11 @@ def _normal(level: Array) -> Array:
 
 def draw_start(specs: Any, key: Key) -> Params:
     """A starting point of training for a tree of Param."""
-    return jax.tree.map(lambda p, z: p.loc + p.start * p.unit * z, specs, standard_normal(specs, key))
+    leaves = jax.tree.leaves(specs)
+    sizes = [math.prod(p.shape) for p in leaves]
+    loc = jnp.asarray(np.repeat([p.loc for p in leaves], sizes), float)
+    sd = jnp.asarray(np.repeat([p.start * p.unit for p in leaves], sizes), float)
+    return Layout.of(specs).unflatten(loc + sd * normal_rows(1, sum(sizes), key)[0])  # one array: compiles sooner
 
 
 class AbstractPredictor(eqx.Module):

@@ -196,6 +196,8 @@ class TaskPosterior(AbstractLogDensity):
             log_prior = weights.log_prob_in_units(drawn, h, z) if alone else weights.log_prob(drawn, h)
             return log_prior + self.prior.log_weights(prior_phi, h, one, self.beta[None])[0]
 
+        if alone:
+            return under(jax.tree.map(lambda leaf: leaf[0], self.phis))
         return log_mean_exp(jax.vmap(under)(self.phis))
 
 

@@ -98,11 +98,10 @@ class DiagonalGaussian(AbstractWeights):
 
     def samples(self, phi: Params, count: int, key: Key) -> Params:
         """The same, `count` times."""
-        loc, sd = self.place(phi)
-        layout = Layout.of(loc)
-        flat_loc = layout.flatten(loc)
-        rows = _spread(flat_loc, layout.flatten(sd), normal_rows(count, len(flat_loc), key))
-        return jax.vmap(layout.unflatten)(rows)
+        layout = Layout.of(phi["loc"])
+        loc, log_sd = layout.flatten(phi["loc"]), layout.flatten(phi["log_sd"])
+        sd = self.spread * jnp.exp(layout.repeated(phi["level"]) + log_sd)  # as `place` has it, in one array
+        return jax.vmap(layout.unflatten)(_spread(loc, sd, normal_rows(count, len(loc), key)))
 
     def log_prob(self, phi: Params, h: Params) -> Scalar:
         """sum ln N(h; loc, sd^2)."""
