@@ -18,6 +18,7 @@ from pacoh.priors import BNNPrior, Categorical, DiagonalGaussian, GaussianNoise,
 from pacoh.priors.base import Param, draw_start, log_mean_exp, standard_normals
 from pacoh.priors.bnn import TaskPosterior
 from pacoh.priors.gaussian import tempered_log_linear, tempered_log_normal
+from pacoh.priors.last_layer import ByPoints, ByWeights
 from pacoh.priors.nets import MLP
 from pacoh.priors.weights import AbstractWeights
 from pacoh.registry import Shape, learner
@@ -386,3 +387,22 @@ def test_tasks_of_levels_of_their_own_are_measured_in_their_own_units():
         tasks = stack([(random.normal(size=(m, 1)), row[:m]) for m, row in zip([15, 9] * 10, y, strict=True)])
         assert levels_share(tasks) == pytest.approx(share, abs=0.12)
         assert bool(learner("vanilla-bnn", shape, own_units=None).fit(tasks, KEY).own_units) == (between > 0)
+
+
+@pytest.mark.parametrize(("points", "weights"), [(3, 8), (8, 3)])
+def test_the_last_layer_is_the_same_by_points_and_by_weights(points, weights):
+    keys = jax.random.split(KEY, 4)
+    scaled = jax.random.normal(keys[0], (points, weights)).at[-1].set(0.0)  # a masked row
+    residual, sd = (
+        jax.random.normal(keys[1], (points,)).at[-1].set(0.0),
+        jnp.exp(jax.random.normal(keys[2], (weights,))),
+    )
+    features = jax.random.normal(keys[3], (5, weights))
+    covariance = sd[:, None] * jnp.linalg.inv(jnp.eye(weights) + scaled.T @ scaled) * sd
+    for kind in (ByPoints, ByWeights):
+        root, change = kind.of(scaled, residual, sd)
+        columns = jax.vmap(root)(jnp.eye(weights)).T
+        np.testing.assert_allclose(columns @ columns.T, covariance, atol=1e-4)
+        np.testing.assert_allclose(change, covariance @ ((scaled / sd).T @ residual), atol=1e-4)
+        expected = jnp.einsum("qp,pr,qr->q", features, covariance, features)
+        np.testing.assert_allclose(root.variances(features), expected, rtol=1e-3)

@@ -109,6 +109,14 @@ def test_gradients_are_finite_and_reach_every_layer(pool):
         assert np.abs(leaf).max() > 0
 
 
+@pytest.mark.parametrize("count", [33, 64, 70])
+def test_many_images_are_told_in_parts_as_each_is_alone(count):
+    net = ConvNet(5, (2, 2), pool=True)
+    params, x = made(net), jax.random.normal(jax.random.key(4), (count, 25))
+    alone = jnp.concatenate([net(params, image[None]) for image in x])
+    np.testing.assert_allclose(net(params, x), alone, atol=1e-5)
+
+
 def stripes(n: int = 3, seed: int = 0) -> list:
     """8 x 8 images of horizontal (0) and vertical (1) stripes with noise."""
     random = np.random.default_rng(seed)

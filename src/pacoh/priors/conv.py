@@ -14,6 +14,7 @@ from pacoh.priors.nets import ACTIVATIONS, AbstractHeaded
 from pacoh.types import Params
 
 KERNEL, STRIDE = 3, 2
+_IMAGES = 32  # at a time: patches of an image are 20 times as large as the image, for each of many networks and tasks
 
 
 class ConvNet(AbstractHeaded):
@@ -80,6 +81,14 @@ class ConvNet(AbstractHeaded):
         return jnp.concatenate([deep, jnp.ones_like(deep[:, :1])], -1)
 
     def _deep(self, layers: Params, x: Array) -> Array:
+        if len(x) <= _IMAGES:
+            return self._deep_few(layers, x)
+        parts = -(-len(x) // _IMAGES)
+        size = -(-len(x) // parts)
+        padded = jnp.pad(x, ((0, parts * size - len(x)), (0, 0))).reshape(parts, size, -1)
+        return jax.lax.map(lambda few: self._deep_few(layers, few), padded).reshape(parts * size, -1)[: len(x)]
+
+    def _deep_few(self, layers: Params, x: Array) -> Array:
         images = x.reshape(-1, self.side, self.side, self.depth)
         layer_of = jax.checkpoint(self._layer) if self.pool else self._layer  # patches of every pixel are large
         for layer in layers:

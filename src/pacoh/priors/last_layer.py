@@ -8,6 +8,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float
 
 from pacoh.data import Dataset
@@ -25,14 +26,74 @@ from pacoh.types import Key, Params, Scalar
 _HEAD = 5.0  # the sd of exchangeable outputs' weights at the start, by that of other weights
 
 
+class ByWeights(eqx.Module):
+    """A root of the covariance of p weights: S^{1/2} C^{-T}, CC' = I + P'P, P the scaled points."""
+
+    sd: Float[Array, " p"]
+    inverse: Float[Array, "p p"]
+
+    @staticmethod
+    def of(
+        scaled: Float[Array, "m p"], residual: Float[Array, " m"], sd: Float[Array, " p"]
+    ) -> tuple["ByWeights", Array]:
+        """The root, and the weights' mean less that of the prior."""
+        size = scaled.shape[-1]
+        lower = cholesky(jnp.eye(size) + scaled.T @ scaled)
+        inverse = solve_triangular(lower, jnp.eye(size), lower=True)
+        return ByWeights(sd, inverse), sd * (inverse.T @ (inverse @ (scaled.T @ residual)))
+
+    def __call__(self, z: Float[Array, " p"]) -> Float[Array, " p"]:
+        """The root times a vector."""
+        return self.sd * (self.inverse.T @ z)
+
+    def variances(self, features: Float[Array, "q p"]) -> Float[Array, " q"]:
+        """Of the output at each row of features."""
+        return (((features * self.sd) @ self.inverse.T) ** 2).sum(-1)
+
+
+class ByPoints(eqx.Module):
+    """The same for fewer points than weights: S^{1/2} (I - P' L^{-T} (I + L)^{-1} P), LL' = I + PP'.
+
+    Its square is S^{1/2} (I - P'(I + PP')^{-1} P) S^{1/2}, and nothing large is subtracted from a variance. Rows of
+    zeros change nothing.
+    """
+
+    sd: Float[Array, " p"]
+    left: Float[Array, "m p"]
+    right: Float[Array, "m p"]
+
+    @staticmethod
+    def of(
+        scaled: Float[Array, "m p"], residual: Float[Array, " m"], sd: Float[Array, " p"]
+    ) -> tuple["ByPoints", Array]:
+        """The root, and the weights' mean less that of the prior."""
+        size = len(scaled)
+        lower = cholesky(jnp.eye(size) + scaled @ scaled.T)
+        left = solve_triangular(lower, scaled, lower=True)
+        right = solve_triangular(lower + jnp.eye(size), scaled, lower=True)
+        return ByPoints(sd, left, right), sd * (left.T @ solve_triangular(lower, residual, lower=True))
+
+    def __call__(self, z: Float[Array, " p"]) -> Float[Array, " p"]:
+        """The root times a vector."""
+        return self.sd * (z - self.left.T @ (self.right @ z))
+
+    def variances(self, features: Float[Array, "q p"]) -> Float[Array, " q"]:
+        """Of the output at each row of features."""
+        scaled = features * self.sd
+        return ((scaled - (scaled @ self.left.T) @ self.right) ** 2).sum(-1)
+
+
 class LastLayerPredictor(AbstractPredictor):
-    """J hidden networks, each with the exact posterior of its last layer."""
+    """J hidden networks, each with the exact posterior of its last layer: a mean, and a root of the covariance.
+
+    Leaves of `roots` have the axes (J, s), s being o, or 1 where all outputs have one covariance.
+    """
 
     net: AbstractHeaded
     likelihood: AbstractGaussian
     hypotheses: Params
     mean: Float[Array, "J o p"]
-    factor: Float[Array, "J s p p"]  # of the covariance of the last layer's weights; s is o, or 1 for all outputs
+    roots: ByWeights | ByPoints
 
     def __call__(self, x: Float[Array, "q d"]) -> AbstractPredictive:
         """Of y."""
@@ -48,15 +109,16 @@ class LastLayerPredictor(AbstractPredictor):
         chosen = jax.random.randint(key_which, (), 0, leading(self.hypotheses))
         net = jax.tree.map(lambda leaf: leaf[chosen], self.hypotheses["net"])
         noise = jax.random.normal(key_weights, self.mean.shape[1:])
-        weights = self.mean[chosen] + (self.factor[chosen] @ noise[..., None])[..., 0]
+        roots = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf[chosen], (len(noise), *leaf.shape[2:])), self.roots)
+        weights = self.mean[chosen] + jax.vmap(lambda root, z: root(z))(roots, noise)
         return lambda x: self.likelihood.function(self.net.features(net, x) @ weights.T)
 
     def _outputs(self, x: Array) -> tuple[Float[Array, "J q o"], Float[Array, "J q o"]]:
         """Mean and variance of the outputs."""
         features = jax.vmap(lambda h: self.net.features(h["net"], x))(self.hypotheses)
         loc = jnp.einsum("jqp,jop->jqo", features, self.mean)
-        variance = (jnp.einsum("jqp,jspr->jqsr", features, self.factor) ** 2).sum(-1)
-        return loc, jnp.broadcast_to(variance, loc.shape)
+        of_outputs = jax.vmap(lambda root, rows: root.variances(rows), (0, None), 1)
+        return loc, jnp.broadcast_to(jax.vmap(of_outputs)(self.roots, features), loc.shape)
 
     def _noise(self) -> Float[Array, " J"]:
         return jnp.exp(2 * self.hypotheses["own"]["log_noise"])
@@ -136,27 +198,19 @@ class LastLayerBNN(AbstractDrawnPrior):
         targets = self.likelihood.targets(data.y).T
 
         def condition(h):
-            def of_output(y, mean, variance):
-                return self._posterior(mean, variance, h, data, y, power)
+            features = jnp.where(data.mask[:, None], self.net.features(h["net"], data.x), 0.0)
+            weight = jnp.sqrt(power) * jnp.exp(-h["own"]["log_noise"])
+            kind = ByPoints if len(features) < features.shape[-1] else ByWeights
 
-            mean, factor = jax.vmap(of_output, (0, *axes), (0, axes[0]))(targets, *head)
-            return mean, factor[None] if self.exchangeable else factor
+            def of_output(y, mean, variance):
+                sd, residual = jnp.sqrt(variance), jnp.where(data.mask, y - features @ mean, 0.0)
+                root, change = kind.of(weight * features * sd, weight * residual, sd)
+                return mean + change, root
+
+            mean, root = jax.vmap(of_output, (0, *axes), (0, axes[0]))(targets, *head)
+            return mean, jax.tree.map(lambda leaf: leaf[None], root) if self.exchangeable else root
 
         return LastLayerPredictor(self.net, self.likelihood, hypotheses, *jax.vmap(condition)(hypotheses))
-
-    def _posterior(
-        self, mean: Array, variance: Array, h: Params, data: Dataset, y: Array, power: Scalar
-    ) -> tuple[Array, Array]:
-        """Mean and factor of an output's weights: ridge regression on the features, in units of the prior."""
-        precision = power * jnp.exp(-2 * h["own"]["log_noise"])
-        features = jnp.where(data.mask[:, None], self.net.features(h["net"], data.x), 0.0)
-        scaled = features * jnp.sqrt(variance)
-        inverse = jnp.eye(len(mean)) + precision * scaled.T @ scaled
-        lower = cholesky(inverse)
-        half = jax.scipy.linalg.solve_triangular(lower, jnp.eye(len(mean)), lower=True)
-        residual = jnp.where(data.mask, y - features @ mean, 0.0)
-        change = half.T @ (half @ (precision * scaled.T @ residual))
-        return mean + jnp.sqrt(variance) * change, jnp.sqrt(variance)[:, None] * half.T
 
     def _head(self, phi: Params) -> tuple[tuple[Array, Array], tuple[int | None, int | None]]:
         """Means and variances of the last layer's weights and biases under P_phi, and their axes of outputs.

@@ -88,7 +88,7 @@ def draw_settings(space: Mapping[str, Range], count: int, seed: int) -> list[dic
 class Effort:
     """How a search is driven: lanes in one `vmap`, seconds at most, who is told of (tried, in all, the best).
 
-    `score_at_once` lanes are scored together: predictions take more memory than training. `training` drives the
+    `score_at_once` lanes at most are scored together: predictions take more memory than training. `training` drives the
     training of each batch (default: in one chunk).
     """
 
@@ -124,7 +124,7 @@ def search(
         some = [*settings[tried : tried + batch], *settings][:batch]  # the last batch is filled up: nothing compiles
         learners = [make(**setting) for setting in some for _ in range(count)]
         models, _ = fit_each(learners, stacked.train, keys, effort.training or Budget(chunk=10**6))
-        log_likelihood, rmse = score_lanes(models, stacked, keys, effort.score_at_once)
+        log_likelihood, rmse = score_lanes(models, stacked, keys, min(batch * count, effort.score_at_once))
         errors.extend(_by_fold(rmse, batch, count).mean(-1))
         likelihoods.extend([] if log_likelihood is None else _by_fold(log_likelihood, batch, count).mean(-1))
         judged = -rmse if log_likelihood is None else log_likelihood
