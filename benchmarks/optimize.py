@@ -7,9 +7,9 @@ its regret in shares of the range, and the best so far. The table shows the roun
 median and quartiles; runs that never get there count as one round more than there were. `other` means that the past
 tasks are of another family: Hartmann-3 with its last input fixed for Branin, Hartmann-6 with its last three fixed for
 Hartmann-3, two Hartmann-3 side by side for Hartmann-6. `gp` fits a Matern kernel to the new task by MAP and knows no
-past task: it begins with d + 1 random points and goes on by UCB, a learned prior by expected improvement, unless
-`--acquisition` says otherwise. All repeats of a method run in one `vmap`; pieces of them (`--first 1000 --repeats 10`)
-need less memory, and may run one after another.
+past task: it begins with d + 1 random points and goes on by UCB, a learned prior by expected improvement. Where the
+guard does not believe the past, the search goes on as `gp` does. All repeats of a method run in one `vmap`; pieces of
+them (`--first 1000 --repeats 10`) need less memory, and may run one after another.
 """
 
 import argparse
@@ -89,9 +89,6 @@ def warped(tasks: Tasks, warp: Warp) -> Tasks:
 
 def models_of(method: str, name: str, asked: argparse.Namespace) -> tuple[list[api.Model], list[Warp]]:
     """A model a repeat, and the scale that it takes values on."""
-    d = len(FAMILIES[name].bounds)
-    if method == "gp":
-        return [untaught(d)] * asked.repeats, [Warp()] * asked.repeats
     draws = [past(name, asked.first + i, method == "other", (asked.tasks, asked.points)) for i in range(asked.repeats)]
     given = {"steps": asked.steps, "particles": asked.particles}
     settings = {"guard": True} | {key: value for key, value in given.items() if value is not None}
@@ -109,6 +106,11 @@ def models_of(method: str, name: str, asked: argparse.Namespace) -> tuple[list[a
 
 
 @eqx.filter_jit
+def believes(metas: Any, data: Dataset, keys: Any) -> jax.Array:
+    return eqx.filter_vmap(lambda meta, one, key: meta.believes(one, key))(metas, data, keys)
+
+
+@eqx.filter_jit
 def suggest(metas: Any, known: Known, rule: Rule, space: Space, units: Any, keys: Any) -> jax.Array:
     def one(meta, known, loc, scale, key):
         return from_box(meta, known, rule, (space, loc, scale), key, Effort())
@@ -116,37 +118,53 @@ def suggest(metas: Any, known: Known, rule: Rule, space: Space, units: Any, keys
     return eqx.filter_vmap(one)(metas, known, *units, keys)
 
 
-def optimise(
-    taught: tuple[list[api.Model], list[Warp]],
-    objectives: list[Values],
-    space: Space,
-    rounds: int,
-    rule: Rule,
-    initial: int,
-) -> np.ndarray:
-    """Values (repeats, rounds); the first `initial` points are random."""
-    models, warps = taught
-    count, d = len(models), space.width
-    random = np.random.RandomState(30_000).uniform(size=(initial, count, d))
-    metas = lanes([model.meta for model in models])
-    x_loc, x_scale, y_loc, y_scale = (
-        np.stack([np.asarray(getattr(model.units, part), float) for model in models])
-        for part in ("x_loc", "x_scale", "y_loc", "y_scale")
-    )
-    u, values = np.zeros((count, rounds, d)), np.zeros((count, rounds))
-    for t in range(rounds):
+class Lanes:
+    """A model a repeat, with the scale that it takes values on: suggestions for all repeats in one call."""
+
+    def __init__(self, models: list[api.Model], warps: list[Warp], rule: Rule, space: Space):
+        self.metas, self.warps, self.rule, self.space = lanes([model.meta for model in models]), warps, rule, space
+        self.x_loc, self.x_scale, self.y_loc, self.y_scale = (
+            np.stack([np.asarray(getattr(model.units, part), float) for model in models])
+            for part in ("x_loc", "x_scale", "y_loc", "y_scale")
+        )
+
+    def data(self, u: np.ndarray, values: np.ndarray) -> Dataset:
+        """What was tried, in learner units and padded as an optimiser pads it."""
+        count, t, d = u.shape
         size = rows_for(t)
         x, y = np.zeros((count, size, d)), np.zeros((count, size))
-        x[:, :t] = (u[:, :t] - x_loc[:, None]) / x_scale[:, None]
-        scaled = np.stack([warp(row) for warp, row in zip(warps, values[:, :t], strict=True)])
-        y[:, :t] = (scaled - y_loc[:, None]) / y_scale[:, None]
-        mask = jnp.broadcast_to(np.arange(size) < t, y.shape)
-        known = Known(Dataset(jnp.asarray(x), jnp.asarray(y), mask), jnp.zeros_like(mask))
+        x[:, :t] = (u - self.x_loc[:, None]) / self.x_scale[:, None]
+        scaled = np.stack([warp(row) for warp, row in zip(self.warps, values, strict=True)])
+        y[:, :t] = (scaled - self.y_loc[:, None]) / self.y_scale[:, None]
+        return Dataset(jnp.asarray(x), jnp.asarray(y), jnp.broadcast_to(np.arange(size) < t, y.shape))
+
+    def suggest(self, data: Dataset, keys: Any) -> np.ndarray:
+        """The next points."""
+        known = Known(data, jnp.zeros_like(data.mask))
+        units = (jnp.asarray(self.x_loc), jnp.asarray(self.x_scale))
+        return np.asarray(suggest(self.metas, known, self.rule, self.space, units, keys))
+
+
+def optimise(
+    taught: Lanes | None, alone: Lanes, objectives: list[Values], rounds: int, first: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Values (repeats, rounds), and where the past chose. Where it is not believed, or there is none, the search goes
+    on as `Optimizer` does: d + 1 points in all, random ones from then on, come before the GP's."""
+    count, d = len(objectives), alone.space.width
+    random = np.random.RandomState(30_000 + first).uniform(size=(d + 1, count, d))
+    u, values, believed = np.zeros((count, rounds, d)), np.zeros((count, rounds)), np.zeros((count, rounds), bool)
+    for t in range(rounds):
         keys = jax.random.split(jax.random.fold_in(jax.random.key(0), t), count)
-        units = (jnp.asarray(x_loc), jnp.asarray(x_scale))
-        u[:, t] = random[t] if t < initial else np.asarray(suggest(metas, known, rule, space, units, keys))
+        told = (u[:, :t], values[:, :t])
+        if taught is not None:
+            data = taught.data(*told)
+            believed[:, t] = np.asarray(believes(taught.metas, data, keys))
+        if not believed[:, t].all():
+            u[:, t] = random[t] if t <= d else alone.suggest(alone.data(*told), keys)
+        if taught is not None and believed[:, t].any():
+            u[:, t] = np.where(believed[:, t, None], taught.suggest(data, keys), u[:, t])
         values[:, t] = [f(u[i, t][None])[0] for i, f in enumerate(objectives)]
-    return values
+    return values, believed
 
 
 def regrets(method: str, name: str, asked: argparse.Namespace) -> np.ndarray:
@@ -164,12 +182,11 @@ def regrets(method: str, name: str, asked: argparse.Namespace) -> np.ndarray:
         ]
         values = np.stack([on_unit(f)(u) for f, u in zip(functions, drawn, strict=True)])
     else:
-        alone = method == "gp"
-        rule = Rule(ACQUISITIONS[asked.acquisition or ("ucb" if alone else "ei")], False, False)
-        initial = space.width + 1 if alone else 0
-        values = optimise(
-            models_of(method, name, asked), [on_unit(f) for f in functions], space, asked.rounds, rule, initial
-        )
+        after, without = (Rule(ACQUISITIONS[kind], False, False) for kind in (asked.acquisition, asked.alone))
+        taught = None if method == "gp" else Lanes(*models_of(method, name, asked), after, space)
+        alone = Lanes([untaught(space.width)] * asked.repeats, [Warp()] * asked.repeats, without, space)
+        values, believed = optimise(taught, alone, [on_unit(f) for f in functions], asked.rounds, asked.first)
+        print(f"{name:10} {method:7} rounds that the past chose:", believed.sum(1).tolist(), flush=True)
     return np.stack([f.regret(v) for f, v in zip(functions, values, strict=True)])
 
 
@@ -188,7 +205,10 @@ def main() -> None:
     parser.add_argument("--families", nargs="+", default=list(FAMILIES), choices=list(FAMILIES))
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--method", default="moved-gp", help="what learns the prior")
-    parser.add_argument("--acquisition", choices=list(ACQUISITIONS), help="ei with a past and ucb without by default")
+    parser.add_argument("--acquisition", choices=list(ACQUISITIONS), default="ei", help="with a past")
+    parser.add_argument(
+        "--alone", choices=list(ACQUISITIONS), default="ucb", help="without, or where it is not believed"
+    )
     parser.add_argument("--tasks", type=int, default=10)
     parser.add_argument("--points", type=int, default=20)
     parser.add_argument("--particles", type=int, help="Stein particles, where not as by default")

@@ -72,6 +72,16 @@ def test_the_odds_of_the_shares_are_moved_by_the_evidence():
     assert np.log(found / (1 - found)) == pytest.approx(np.log(0.95 / 0.05) + factor, rel=1e-3)
 
 
+def test_the_learned_prior_is_believed_until_its_evidence_is_half_the_weak_ones():
+    guarded, key = model(), jax.random.key(0)
+    for slope in np.linspace(-2, 2, 9):
+        context = pad(*line(4, slope))
+        learned, weak = adapt(guarded, context, key).log_shares
+        factor = float(jnp.exp(learned - weak)) * 0.05 / 0.95
+        assert bool(guarded.believes(context, key)) == (factor >= 0.5)
+    assert bool(guarded.believes(EMPTY, key))
+
+
 @pytest.mark.parametrize(("slope", "side"), [(2.0, "learned"), (-2.0, "weak")])
 def test_settled_on_one_explanation_it_predicts_as_that_one_alone(slope, side):
     guarded = adapt(model(), pad(*line(8, slope=slope)), jax.random.key(0))

@@ -17,6 +17,7 @@ import pacoh
 from pacoh.api import Model
 from pacoh.data import Dataset, Standardizer, pad
 from pacoh.errors import PacohError
+from pacoh.learners.guard import Guarded, weak_gp, weak_phis
 from pacoh.learners.pacoh import PACOHModel
 from pacoh.optimize import UCB, Choice, Effort, Integer, LogEI, Optimizer, Pool, Real, Space, Thompson
 from pacoh.optimize.acquisition import Flipped, log_expected_improvement, log_h, mean_deviation
@@ -394,3 +395,41 @@ def test_the_example_of_the_page_runs_and_finds_the_optimum(tmp_path, monkeypatc
     exec(page.split("```python\n")[1].split("```")[0], names)
     assert names["optimizer"].best.value < 0.1
     assert Optimizer.load("search.pacoh").best == names["optimizer"].best
+
+
+def guarded(slope: float) -> Model:
+    """A prior that is sure of a line in the one column, guarded."""
+    learned, weak = made(1, slope, sds=(0.05, 0.05)), weak_gp()
+    return Model(Guarded(learned.meta, weak, weak_phis(weak, 1, 64, 1.0), 0.95), learned.units, {})
+
+
+def test_where_the_past_is_not_believed_the_search_is_the_one_without_a_past():
+    space = Space({"x": Real(0, 1)})
+    points = [{"x": x} for x in (0.1, 0.5, 0.9)]
+    for slope, same in ((-3.0, False), (3.0, True)):  # the prior's line has slope 3, and these values follow `slope`
+        values = [slope * (point["x"] - 0.5) for point in points]
+        taught = Optimizer(guarded(3.0), space, acquisition=LogEI(), alone=UCB(), effort=SMALL, seed=5)
+        asked = {"prior": Optimizer(made(1, 3.0, sds=(0.05, 0.05)), space, acquisition=LogEI(), effort=SMALL, seed=5)}
+        asked["none"] = Optimizer(None, space, effort=SMALL, seed=5)
+        for optimizer in (taught, *asked.values()):
+            optimizer.tell(points, values)
+        expected = asked["prior" if same else "none"].ask()[0]["x"]
+        assert taught.ask()[0]["x"] == pytest.approx(expected, abs=1e-3)
+
+
+def test_a_past_that_is_not_believed_leaves_room_for_random_points():
+    space = Space({"x": Real(0, 1), "y": Real(0, 1)})
+    one = made(2, 3.0, sds=(0.05, 0.05))
+    weak = weak_gp()
+    model = Model(Guarded(one.meta, weak, weak_phis(weak, 2, 64, 1.0), 0.95), one.units, {})
+    taught, none = (Optimizer(given, space, effort=SMALL, seed=3) for given in (model, None))
+    for optimizer in (taught, none):
+        optimizer.tell([{"x": 0.0, "y": 0.5}], [5.0])  # the line says -1.5
+    assert taught.ask() == none.ask()
+
+
+def test_a_saved_search_keeps_both_ways_to_choose(tmp_path: Path):
+    optimizer = Optimizer(guarded(1.0), Space({"x": Real(0, 1)}), acquisition=LogEI(), alone=Thompson(), effort=SMALL)
+    optimizer.save(tmp_path / "search.pacoh")
+    again = Optimizer.load(tmp_path / "search.pacoh")
+    assert (type(again.rule.acquisition), type(again.alone.acquisition)) == (LogEI, Thompson)

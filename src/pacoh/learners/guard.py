@@ -1,5 +1,6 @@
 """A guard against harm: the learned prior beside one that knows nothing, weighed by what the context says of each."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -7,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 from scipy.special import ndtri
 
 from pacoh.data import Dataset
@@ -88,6 +89,14 @@ class Guarded(AbstractMetaModel):
         )
         weak = weak if self.own is None else self.own.adapt(context, key_weak)
         return GuardedPredictor(learned, weak, jax.nn.log_softmax(shares))
+
+    def believes(self, context: Dataset, key: Key) -> Bool[Array, ""]:
+        """Whether a context does not speak against the learned prior: its evidence is half the weak one's or more.
+
+        A search that waits until the weak one has the larger share spends five rounds or more on another family's best.
+        """
+        learned, weak = self.adapt(context, key).log_shares
+        return learned - weak >= math.log(self.odds / (1 - self.odds)) - math.log(2)
 
     def _learned(self, context: Dataset, key: Key) -> tuple[AbstractPredictor, Scalar]:
         if isinstance(self.learned, MovedModel):

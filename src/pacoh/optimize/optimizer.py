@@ -27,6 +27,15 @@ _GOALS = {"maximize": True, "minimize": False}
 _LEAST = 16  # rows of the smallest padded context: 50 rounds meet three shapes
 
 
+class Chooser(NamedTuple):
+    """What a suggestion comes from: a model, the scale that it takes values on, a rule, and random points before."""
+
+    model: Model
+    warp: Warp
+    rule: Rule
+    initial: int
+
+
 class Best(NamedTuple):
     """The best point told, and its value.
 
@@ -50,6 +59,11 @@ def untaught(width: int) -> Model:
     """The model where nothing was learned: a GP fitted to the task alone, for rows in [0, 1]."""
     uniform = Standardizer(np.full(width, 0.5), np.full(width, 12**-0.5), np.zeros(()), np.ones(()))
     return Model(lone_gp().model(), uniform, {})
+
+
+def without_past(width: int, rule: Rule) -> Chooser:
+    """What searches without a past: a GP of this search alone, after one random point more than there are columns."""
+    return Chooser(untaught(width), Warp(), rule, width + 1)
 
 
 def taught(tasks: Sequence[tuple[np.ndarray, np.ndarray]], method: str, **options: Any) -> tuple[Model, Warp]:
@@ -77,6 +91,11 @@ def _landscape(model: Model) -> MovedModel | None:
 
 
 @eqx.filter_jit
+def _believes(meta: Guarded, context: Dataset, key: Any) -> jax.Array:
+    return meta.believes(context, key)
+
+
+@eqx.filter_jit
 def _choose_row(meta: AbstractMetaModel, known: Any, rule: Rule, pool: Any, key: Any, believe: bool) -> jax.Array:
     return from_pool(meta, Known(*known), rule, pool, key, believe)
 
@@ -95,7 +114,9 @@ class Optimizer:
     Gaussian process that learns from this task alone. The first `initial` points are random: by default none with a
     model, whose prior knows better, and one more than there are columns without. Points of a `Space` are dicts, those
     of a `Pool` numbers of rows. Without `repeats` no point is suggested twice. `warp` is the scale that the model takes
-    values on, where they were warped before it was fitted.
+    values on, where they were warped before it was fitted. Where a guarded model does not believe what it learned, the
+    next point is the one that an optimiser without a model would try, its random points among them, by `alone` (as
+    `acquisition` unless it is given).
 
     A suggestion depends on the seed, on what was told and asked, and on nothing else, so a run that was saved and
     loaded goes on as if it had not been interrupted.
@@ -120,6 +141,7 @@ class Optimizer:
         *,
         goal: str = "minimize",
         acquisition: AbstractAcquisition | None = None,
+        alone: AbstractAcquisition | None = None,
         repeats: bool = False,
         initial: int | None = None,
         effort: Effort | None = None,
@@ -139,6 +161,7 @@ class Optimizer:
         self.where, self.goal, self.seed, self.effort = where, goal, seed, effort or Effort()
         self.warp = warp or Warp()
         self.rule = Rule(UCB() if acquisition is None else acquisition, _GOALS[goal], repeats)
+        self.alone = self.rule if alone is None else Rule(alone, _GOALS[goal], repeats)
         self.points: list[Any] = []
         self.values: list[float] = []
         self.pending: list[Any] = []
@@ -160,7 +183,8 @@ class Optimizer:
 
         `settings` are those of the method; without any, it is guarded against a past unlike the present. A moved
         landscape is learned of the values or of warped ones, whichever are likelier under it. The next point is that of
-        the largest expected improvement unless `acquisition` says otherwise; `rest` is as for any optimiser.
+        the largest expected improvement, by UCB where the past is not believed, unless `acquisition` says otherwise;
+        `rest` is as for any optimiser.
 
         >>> from pacoh.optimize import Effort, Optimizer, Real, Space
         >>> space, places = Space({"x": Real(0, 1)}), [0.0, 0.1, 0.3, 0.45, 0.6, 0.8, 1.0]
@@ -173,6 +197,8 @@ class Optimizer:
         """
         tasks = [(where.encode(points), np.asarray(values, np.float64)) for points, values in past]
         options: dict[str, Any] = {"guard": True} if settings is None else dict(settings)
+        if acquisition is None:
+            rest = {"alone": UCB()} | rest
         rest["acquisition"] = LogEI() if acquisition is None else acquisition
         model, warp = taught(tasks, method, seed=seed, **options)
         return Optimizer(model, where, warp=warp, seed=seed, **rest)
@@ -221,6 +247,7 @@ class Optimizer:
     def save(self, path: str | Path) -> None:
         """Writes everything: the model, the space or pool, what was told and asked."""
         content = {"meta": self.model.meta, "units": self.model.units, "where": self.where, "rule": self.rule}
+        content["alone"] = self.alone
         content |= {"effort": self.effort, "warp": self.warp, "values": np.array(self.values, np.float64)}
         state = {name: getattr(self, name) for name in ("points", "pending", "asked", "seed", "initial")}
         persistence.save(path, content, {"model": self.model.card, "optimizer": state | {"goal": self.goal}})
@@ -235,26 +262,37 @@ class Optimizer:
         model = Model(content["meta"], content["units"], card["model"])
         self = Optimizer(model, content["where"], goal=state["goal"], seed=state["seed"], effort=content["effort"])
         self.rule, self.points, self.pending = rule, state["points"], state["pending"]
-        self.warp = content.get("warp", Warp())  # files of earlier versions have none
+        self.alone = content.get("alone", rule)
+        self.warp = content.get("warp", Warp())  # files of earlier versions have neither
         self.asked, self.initial = state["asked"], state["initial"]
         self.values = content["values"].tolist()
         return self
 
     def _next(self) -> Any:
         key = jax.random.fold_in(jax.random.key(self.seed), self.asked)
-        found = self._random(key) if len(self.points) + len(self.pending) < self.initial else self._modelled(key)
+        chooser = self._chooser(key)
+        first = len(self.points) + len(self.pending) < chooser.initial
+        found = self._random(key) if first else self._modelled(chooser, key)
         self.pending.append(found)
         self.asked += 1
         return found
+
+    def _chooser(self, key: Any) -> Chooser:
+        """The model that was given; where it is guarded and not believed, what there is without one."""
+        taught = Chooser(self.model, self.warp, self.rule, self.initial)
+        meta = self.model.meta
+        if not isinstance(meta, Guarded) or bool(_believes(meta, self._known(taught)[0], key)):
+            return taught
+        return without_past(self.where.width, self.alone)
 
     def _random(self, key: Any) -> Any:
         if isinstance(self.where, Pool):
             return int(jax.random.choice(key, np.flatnonzero(self._open(self.where))))
         return self.where.decode(np.asarray(jax.random.uniform(key, (1, self.where.width)), np.float64))[0]
 
-    def _modelled(self, key: Any) -> Any:
-        given = (self.model.meta, self._known(), self.rule)
-        believe, units = bool(self.pending), self.model.units
+    def _modelled(self, chooser: Chooser, key: Any) -> Any:
+        given = (chooser.model.meta, self._known(chooser), chooser.rule)
+        believe, units = bool(self.pending), chooser.model.units
         with threadpool_limits(1, "blas"):
             if isinstance(self.where, Pool):
                 pool = (jnp.asarray(units.inputs(self.where.rows)), self._open(self.where))
@@ -263,12 +301,12 @@ class Optimizer:
             row = _choose_point(*given, box, key, self.effort, believe)
         return self.where.decode(np.asarray(row, np.float64)[None])[0]
 
-    def _known(self) -> tuple[Dataset, jax.Array]:
-        points = self.points + self.pending
+    def _known(self, chooser: Chooser) -> tuple[Dataset, jax.Array]:
+        points, units = self.points + self.pending, chooser.model.units
         rows = self.where.encode(points)
-        targets = self.model.units.targets(self.warp(self.values))
+        targets = units.targets(chooser.warp(self.values))
         targets = np.concatenate([targets, np.zeros(len(self.pending))])
-        x, y, mask = padded(self.model.units.inputs(rows), targets, rows_for(len(points)))
+        x, y, mask = padded(units.inputs(rows), targets, rows_for(len(points)))
         told = np.arange(len(mask)) < len(self.points)
         return Dataset(*map(jnp.asarray, (x, y, mask & told))), jnp.asarray(mask & ~told)
 
