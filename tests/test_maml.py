@@ -12,7 +12,7 @@ import pacoh
 from pacoh.categorical import PointClass
 from pacoh.data import Dataset, pad, stack
 from pacoh.errors import PacohError
-from pacoh.learners.episodic import Episodes, Episodic, EpisodicModel, split
+from pacoh.learners.episodic import AbstractRule, Episodes, Episodic, EpisodicModel, Shuffled, split
 from pacoh.learners.maml import MAML, Inner, Reptile, descend
 from pacoh.learners.points import CrossEntropy, Squared
 from pacoh.priors.base import draw_start
@@ -216,3 +216,42 @@ def test_classes_are_predicted_without_probabilities():
 def test_settings_that_cannot_work_are_refused(method, settings, message):
     with pytest.raises(PacohError, match=message):
         pacoh.fit(ragged_tasks(), method, **settings)
+
+
+class FirstName(AbstractRule):
+    """Its value is the name of a task's first class."""
+
+    def specs(self, d):
+        del d
+        return {}
+
+    def value(self, theta, task, key):
+        del theta, key
+        return jnp.where(task.mask & (jnp.arange(len(task.y)) == 0), task.y, 0).sum()
+
+    def adapt(self, theta, context, key):
+        raise NotImplementedError
+
+
+def test_a_shuffled_episode_gives_a_class_each_name_alike_and_keeps_classes_apart():
+    task = Dataset(jnp.zeros((4, 1)), jnp.array([1, 0, 2, 1]), jnp.ones(4, bool))
+    names = jax.vmap(lambda key: Shuffled(FirstName(), 3).value({}, task, key))(jax.random.split(KEY, 3000))
+    np.testing.assert_allclose(np.bincount(np.asarray(names, int), minlength=3) / 3000, 1 / 3, atol=0.04)
+
+    class Names(FirstName):
+        def value(self, theta, task, key):
+            del theta, key
+            return task.y
+
+    renamed = np.asarray(Shuffled(Names(), 3).value({}, task, KEY))
+    assert renamed[0] == renamed[3]
+    assert set(renamed) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("method", ["maml", "fo-maml", "mr-maml-w", "bmaml"])
+def test_classes_may_be_renamed_and_numbers_not(method):
+    tasks = [(np.random.default_rng(i).normal(size=(6, 2)), ["a", "b"] * 3) for i in range(3)]
+    model = pacoh.fit(tasks, method, classes=True, steps=3, shuffle=True)
+    assert set(np.asarray(model.adapt(*tasks[0])(tasks[1][0]).mode)) <= {0, 1}
+    with pytest.raises(PacohError, match="leave out `shuffle`"):
+        pacoh.fit(ragged_tasks(), method, steps=3, shuffle=True)

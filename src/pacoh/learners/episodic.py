@@ -82,6 +82,34 @@ def mean_over(mask: Bool[Array, " m"], values: Array) -> Scalar:
     return jnp.where(mask, values, 0.0).sum() / jnp.maximum(mask.sum(), 1)
 
 
+class Shuffled(AbstractRule):
+    """A rule for tasks whose labels are their own: an episode renames the classes at random.
+
+    With fixed names few tasks are memorised, drawing by drawing, and nothing is learned from a context.
+    """
+
+    rule: AbstractRule
+    classes: int = eqx.field(static=True)
+
+    def specs(self, d: int) -> Any:
+        """The rule's."""
+        return self.rule.specs(d)
+
+    def value(self, theta: Params, task: Dataset, key: Key) -> Scalar:
+        """The rule's, under other names of the classes."""
+        key_names, key_value = jax.random.split(key)
+        names = jax.random.permutation(key_names, self.classes).astype(task.y.dtype)
+        return self.rule.value(theta, Dataset(task.x, names[task.y], task.mask), key_value)
+
+    def adapt(self, theta: Params, context: Dataset, key: Key) -> AbstractPredictor:
+        """The rule's."""
+        return self.rule.adapt(theta, context, key)
+
+    def shared(self, theta: Params) -> Scalar:
+        """The rule's."""
+        return self.rule.shared(theta)
+
+
 class Episodes(AbstractLogDensity):
     """(1/n) sum_i value(theta, S_i) + shared(theta) - decay/2 |theta|^2; a mini-batch of tasks gives it unbiased.
 

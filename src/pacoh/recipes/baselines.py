@@ -9,10 +9,11 @@ searched.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from pacoh.errors import PacohError
 from pacoh.inference.base import Adam
 from pacoh.inference.map import MAP
 from pacoh.learners.bmaml import BMAML
-from pacoh.learners.episodic import AbstractRule, Episodic
+from pacoh.learners.episodic import AbstractRule, Episodic, Shuffled
 from pacoh.learners.maml import AbstractMAML, Inner
 from pacoh.learners.mlap import MLAP, AbstractComplexity, Family
 from pacoh.learners.mr_maml import AbstractMRMAML, Coder
@@ -67,18 +68,30 @@ def maml(
     activation: str = "gelu",
     reach: float = 1.0,
     pool: bool = False,
+    shuffle: bool = False,
     **own: Any,
 ) -> Episodic:
-    """A rule of the MAML family, trained by Adam; `share` is the share of a task's points in the context."""
+    """A rule of the MAML family, trained by Adam; `share` is the share of a task's points in the context.
+
+    With `shuffle` an episode renames its classes: for tasks whose labels are their own.
+    """
     inner = Inner(inner_steps, _found(shape, inner_rate, 0.015, 0.01), test_steps)
     rule = kind(network(shape, net, (width,) * layers, activation, reach, pool=pool), _loss(shape), inner, **own)
-    return _episodic(shape, rule, Training(steps, rate, decay), Training(300, 0.0025, 5e-5), batch)
+    return _episodic(
+        shape, _renamed(shape, rule, shuffle), Training(steps, rate, decay), Training(300, 0.0025, 5e-5), batch
+    )
 
 
 def _episodic(shape: Shape, rule: AbstractRule, given: Training, numbers: Training, batch: int | None) -> Episodic:
     """Training by Adam as it is given, else as it was found for numbers, or as it is for all rules on classes."""
     steps, rate, decay = (_found(shape, *three) for three in zip(given, numbers, _CLASSES, strict=True))
     return Episodic(rule, MAP(Adam(rate, steps)), task_batch(shape) if batch is None else batch, decay)
+
+
+def _renamed(shape: Shape, rule: AbstractRule, shuffle: bool) -> AbstractRule:
+    if shuffle and shape.classes is None:
+        raise PacohError("Classes are renamed where there are any; for numbers leave out `shuffle`.")
+    return Shuffled(rule, shape.classes) if shuffle and shape.classes is not None else rule
 
 
 def mr_maml(
@@ -99,13 +112,16 @@ def mr_maml(
     activation: str = "gelu",
     reach: float = 1.0,
     pool: bool = False,
+    shuffle: bool = False,
     **own: Any,
 ) -> Episodic:
     """MR-MAML: an encoder of `layers`, a decoder of `head_layers` that adapts; `beta` prices what the encoder knows."""
     encoder = network(shape, net, (width,) * layers, activation, reach, pool=pool)
     coder = Coder(encoder, _mlp(head_layers, width, activation), width)
     rule = kind(coder, _loss(shape), Inner(inner_steps, _found(shape, inner_rate, 0.02, 0.01), test_steps), **own)
-    return _episodic(shape, rule, Training(steps, rate, decay), Training(300, 0.005, 1e-5), batch)
+    return _episodic(
+        shape, _renamed(shape, rule, shuffle), Training(steps, rate, decay), Training(300, 0.005, 1e-5), batch
+    )
 
 
 def bmaml(
@@ -125,6 +141,7 @@ def bmaml(
     activation: str = "gelu",
     reach: float = 1.0,
     pool: bool = False,
+    shuffle: bool = False,
     **own: Any,
 ) -> Episodic:
     """BMAML; `chase` is by how many steps the leader is ahead; few tasks a step, for a step moves particles twice."""
@@ -132,7 +149,9 @@ def bmaml(
     rule = BMAML(
         network(shape, net, (width,) * layers, activation, reach, pool=pool), likelihood(shape, noise), inner, **own
     )
-    return _episodic(shape, rule, Training(steps, rate, decay), Training(300, 0.005, 0.0), batch)
+    return _episodic(
+        shape, _renamed(shape, rule, shuffle), Training(steps, rate, decay), Training(300, 0.005, 0.0), batch
+    )
 
 
 def neural_process(

@@ -24,7 +24,7 @@ _NN = {
     "sds.noise": Range(0.4, 4.0),
 }
 
-_MAML = {"rate": Range(0.0008, 0.008), "inner_rate": Range(0.004, 0.06), "decay": Range(1e-6, 1e-3)}
+_MAML = {"rate": Range(0.0008, 0.008), "inner_rate": Range(0.004, 0.2), "decay": Range(1e-6, 1e-3)}
 _MR_MAML = {"rate": Range(0.0015, 0.015), "inner_rate": Range(0.005, 0.08), "decay": Range(1e-6, 1e-4)}
 _BMAML = {"rate": Range(0.0015, 0.015), "inner_rate": Range(0.005, 0.08), "sd": Range(6.0, 60.0)}
 _NP = {"rate": Range(0.001, 0.02), "decay": Range(3e-5, 1e-2)}
