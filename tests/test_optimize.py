@@ -422,10 +422,13 @@ def test_a_past_that_is_not_believed_leaves_room_for_random_points():
     one = made(2, 3.0, sds=(0.05, 0.05))
     weak = weak_gp()
     model = Model(Guarded(one.meta, weak, weak_phis(weak, 2, 64, 1.0), 0.95), one.units, {})
-    taught, none = (Optimizer(given, space, effort=SMALL, seed=3) for given in (model, None))
-    for optimizer in (taught, none):
+    taught, none = (Optimizer(given, space, alone=UCB(), effort=SMALL, seed=3) for given in (model, None))
+    within = Optimizer(model, space, effort=SMALL, seed=3)
+    for optimizer in (taught, none, within):
         optimizer.tell([{"x": 0.0, "y": 0.5}], [5.0])  # the line says -1.5
-    assert taught.ask() == none.ask()
+    first = none.ask()
+    assert taught.ask() == first
+    assert within.ask() != first
 
 
 def test_a_saved_search_keeps_both_ways_to_choose(tmp_path: Path):

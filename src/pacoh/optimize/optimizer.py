@@ -114,9 +114,9 @@ class Optimizer:
     Gaussian process that learns from this task alone. The first `initial` points are random: by default none with a
     model, whose prior knows better, and one more than there are columns without. Points of a `Space` are dicts, those
     of a `Pool` numbers of rows. Without `repeats` no point is suggested twice. `warp` is the scale that the model takes
-    values on, where they were warped before it was fitted. Where a guarded model does not believe what it learned, the
-    next point is the one that an optimiser without a model would try, its random points among them, by `alone` (as
-    `acquisition` unless it is given).
+    values on, where they were warped before it was fitted. With `alone`, a guarded model that does not believe what it
+    learned is set aside: the next point is the one that an optimiser without a model would try by this acquisition,
+    its random points among them.
 
     A suggestion depends on the seed, on what was told and asked, and on nothing else, so a run that was saved and
     loaded goes on as if it had not been interrupted.
@@ -161,7 +161,7 @@ class Optimizer:
         self.where, self.goal, self.seed, self.effort = where, goal, seed, effort or Effort()
         self.warp = warp or Warp()
         self.rule = Rule(UCB() if acquisition is None else acquisition, _GOALS[goal], repeats)
-        self.alone = self.rule if alone is None else Rule(alone, _GOALS[goal], repeats)
+        self.alone = None if alone is None else Rule(alone, _GOALS[goal], repeats)
         self.points: list[Any] = []
         self.values: list[float] = []
         self.pending: list[Any] = []
@@ -197,8 +197,7 @@ class Optimizer:
         """
         tasks = [(where.encode(points), np.asarray(values, np.float64)) for points, values in past]
         options: dict[str, Any] = {"guard": True} if settings is None else dict(settings)
-        if acquisition is None:
-            rest = {"alone": UCB()} | rest
+        rest = {"alone": UCB() if acquisition is None else acquisition} | rest
         rest["acquisition"] = LogEI() if acquisition is None else acquisition
         model, warp = taught(tasks, method, seed=seed, **options)
         return Optimizer(model, where, warp=warp, seed=seed, **rest)
@@ -262,7 +261,7 @@ class Optimizer:
         model = Model(content["meta"], content["units"], card["model"])
         self = Optimizer(model, content["where"], goal=state["goal"], seed=state["seed"], effort=content["effort"])
         self.rule, self.points, self.pending = rule, state["points"], state["pending"]
-        self.alone = content.get("alone", rule)
+        self.alone = content.get("alone")
         self.warp = content.get("warp", Warp())  # files of earlier versions have neither
         self.asked, self.initial = state["asked"], state["initial"]
         self.values = content["values"].tolist()
@@ -281,7 +280,7 @@ class Optimizer:
         """The model that was given; where it is guarded and not believed, what there is without one."""
         taught = Chooser(self.model, self.warp, self.rule, self.initial)
         meta = self.model.meta
-        if not isinstance(meta, Guarded) or bool(_believes(meta, self._known(taught)[0], key)):
+        if self.alone is None or not isinstance(meta, Guarded) or bool(_believes(meta, self._known(taught)[0], key)):
             return taught
         return without_past(self.where.width, self.alone)
 
