@@ -31,9 +31,9 @@ class Layout(NamedTuple):
 
     def repeated(self, numbers: Params) -> Float[Array, " D"]:
         """A number a leaf, at each entry of its leaf. A product, whose derivative is one, too: a gather's is slow."""
-        sizes = [math.prod(shape) for shape in self.shapes]
-        owner = np.repeat(np.eye(len(sizes), dtype=np.float32), sizes, axis=1)
-        return jnp.matmul(self.flatten(numbers), owner, precision="highest")
+        flat, sizes = self.flatten(numbers), [math.prod(shape) for shape in self.shapes]
+        owner = np.repeat(np.eye(len(sizes), dtype=flat.dtype), sizes, axis=1)
+        return jnp.matmul(flat, owner, precision="highest")
 
     def unflatten(self, vector: Float[Array, " D"]) -> Params:
         """The tree back."""
