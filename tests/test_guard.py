@@ -73,12 +73,14 @@ def test_the_odds_of_the_shares_are_moved_by_the_evidence():
 
 
 def test_the_learned_prior_is_believed_until_its_evidence_is_half_the_weak_ones():
-    guarded, key = model(), jax.random.key(0)
+    guarded, key, found = model(), jax.random.key(0), set()
     for slope in np.linspace(-2, 2, 9):
         context = pad(*line(4, slope))
         learned, weak = adapt(guarded, context, key).log_shares
         factor = float(jnp.exp(learned - weak)) * 0.05 / 0.95
         assert bool(guarded.believes(context, key)) == (factor >= 0.5)
+        found.add(factor >= 0.5)
+    assert found == {True, False}
     assert bool(guarded.believes(EMPTY, key))
 
 

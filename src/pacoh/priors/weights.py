@@ -100,7 +100,7 @@ class DiagonalGaussian(AbstractWeights):
         """The same, `count` times."""
         layout = Layout.of(phi["loc"])
         loc, log_sd = layout.flatten(phi["loc"]), layout.flatten(phi["log_sd"])
-        sd = self.spread * jnp.exp(layout.repeated(phi["level"]) + log_sd)  # as `place` has it, in one array
+        sd = self._sd(log_sd, layout.repeated(phi["level"]))  # in one array
         return jax.vmap(layout.unflatten)(_spread(loc, sd, normal_rows(count, len(loc), key)))
 
     def log_prob(self, phi: Params, h: Params) -> Scalar:
@@ -114,10 +114,10 @@ class DiagonalGaussian(AbstractWeights):
 
     def place(self, phi: Params) -> tuple[Params, Params]:
         """loc and sd."""
-        sd = jax.tree.map(
-            lambda log_sd, level: self.spread * jnp.exp(level) * jnp.exp(log_sd), phi["log_sd"], phi["level"]
-        )
-        return phi["loc"], sd
+        return phi["loc"], jax.tree.map(self._sd, phi["log_sd"], phi["level"])
+
+    def _sd(self, log_sd: Array, level: Array) -> Array:
+        return self.spread * jnp.exp(level + log_sd)
 
 
 def gaussian_kl(q: tuple[Params, Params], p: tuple[Params, Params]) -> Scalar:
