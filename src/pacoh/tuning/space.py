@@ -74,7 +74,7 @@ _LONG, _LONGEST = {"steps": 3000}, {"steps": 10000}  # the defaults stop early, 
 FORMS: dict[str, tuple[dict[str, Any], ...]] = {
     "vanilla-gp": (_ROUGH, {"kernel": "se+linear"}),
     "dkl-gp": (_RELU,),
-    "vanilla-bnn": (_TANH, _RELU),
+    "vanilla-bnn": (_TANH, _RELU, {"exact": True}, {"exact": True} | _TANH),
     **dict.fromkeys(("pacoh-gp-map", "pacoh-gp-svgd", "pacoh-gp-vi"), _GP_FORMS),
     **dict.fromkeys(("pacoh-nn-map", "pacoh-nn-svgd", "pacoh-nn-vi"), (_TANH, _RELU)),
     "mll-gp": ({"kernel": "se+linear"}, _ROUGH, _ROUGH | _LINEAR, _LINEAR),
