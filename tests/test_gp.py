@@ -196,6 +196,52 @@ def test_tempered_evidence_is_the_integral_of_the_tempered_likelihood():
         assert ours == pytest.approx(theirs, abs=1e-9)
 
 
+@pytest.mark.parametrize("size", [6, 70])
+def test_evidence_with_a_factor_on_the_mean_is_the_integral_over_the_factor(size):
+    prior, plain = (GPPrior(LinearMean(), SE(), own=own) for own in (0.7, 0.0))
+    phi, task = phi_of(prior), pad(*data(size), size + 2)
+    beta = jnp.asarray(0.5 * size)
+
+    def scaled(factor):
+        of_factor = phi | {"mean": jax.tree.map(lambda leaf: factor * leaf, phi["mean"])}
+        return plain.log_evidence(of_factor, task, beta, KEY)
+
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    theirs = jax.scipy.special.logsumexp(jax.vmap(scaled)(1 + 0.7 * jnp.asarray(nodes)), b=weights / weights.sum())
+    assert float(prior.log_evidence(phi, task, beta, KEY)) == pytest.approx(float(theirs), rel=1e-8)
+
+
+@pytest.mark.parametrize("size", [5, 70])
+def test_the_gradient_knows_the_factor_on_the_mean(size):
+    prior = GPPrior(LinearMean(), SE(), own=0.7)
+    phi, task = phi_of(prior), pad(*data(size))
+
+    def evidence(change):
+        moved = phi | {"mean": phi["mean"] | {"slope": phi["mean"]["slope"] + change}}
+        return prior.log_evidence(moved, task, jnp.asarray(float(size)), KEY)
+
+    step = jnp.asarray([1e-5, 0.0])
+    assert float(jax.grad(evidence)(jnp.zeros(2))[0]) == pytest.approx(
+        float(evidence(step) - evidence(-step)) / 2e-5, rel=1e-6
+    )
+
+
+def test_predictions_with_a_factor_on_the_mean_are_those_of_one_joint_normal():
+    prior = GPPrior(LinearMean(), SE(), own=0.7)
+    phi, (x, y), (x_new, _) = phi_of(prior), data(6), data(3, seed=1)
+    both = jnp.asarray(np.concatenate([x, x_new]))
+    mean = np.asarray(prior.mean(phi["mean"], both))
+    joint = np.asarray(prior.kernel.gram(phi["kernel"], both, both)) + 0.7**2 * np.outer(mean, mean)
+    gain = np.linalg.solve(joint[:6, :6] + float(prior.noise_variance(phi)) * np.eye(6), joint[:6, 6:]).T
+    covariance = joint[6:, 6:] - gain @ joint[:6, 6:]
+    predictor = prior.condition(phi, pad(x, y, 8), jnp.asarray(6.0), KEY)
+    latent = predictor.latent(jnp.asarray(x_new))
+    np.testing.assert_allclose(latent.loc[0], mean[6:] + gain @ (y - mean[:6]), rtol=1e-9)
+    np.testing.assert_allclose(latent.scale[0] ** 2, np.diagonal(covariance), rtol=1e-7)
+    draws = jax.vmap(lambda key: predictor.function(key)(jnp.asarray(x_new)))(jax.random.split(KEY, 20_000))
+    np.testing.assert_allclose(np.cov(draws.T), covariance, atol=0.03 * covariance.max())
+
+
 def test_tempered_posterior_at_beta_m_is_bayes_and_at_beta_0_is_the_prior():
     prior = GPPrior(Constant(), SE())
     phi = phi_of(prior, d=1)

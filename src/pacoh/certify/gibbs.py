@@ -39,7 +39,8 @@ def posterior(prior: GPPrior, phi: Params, data: Dataset, beta: Scalar) -> tuple
     """
     noise = prior.noise_variance(phi) / likelihood_power(data.mask, beta)
     both = data.mask[:, None] & data.mask[None]
-    gram = jnp.where(both, prior.kernel.gram(phi["kernel"], data.x, data.x), 0.0)
+    kernel, params = prior.covariance(phi)
+    gram = jnp.where(both, kernel.gram(params, data.x, data.x), 0.0)
     residual = jnp.where(data.mask, data.y - prior.mean(phi["mean"], data.x), 0.0)
     values, vectors = jnp.linalg.eigh(gram)
     values = jnp.maximum(values, 0.0)

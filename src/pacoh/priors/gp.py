@@ -15,13 +15,42 @@ from pacoh.errors import PacohError
 from pacoh.predictive import GaussianMixture
 from pacoh.priors.base import AbstractPredictor, AbstractPrior, Param, likelihood_power
 from pacoh.priors.gaussian import cholesky, noisy, tempered
-from pacoh.priors.kernels import SE, AbstractKernel, Warped
+from pacoh.priors.kernels import SE, AbstractKernel, Sum, Warped
 from pacoh.priors.means import AbstractMean, Network
 from pacoh.priors.process import Points, process_log_normal
 from pacoh.types import Key, Params, Scalar
 
 _MEMORY = 8e9  # bytes that the matrices of one step may take
 _COPIES = 8  # matrices of size m x m that one evidence and its gradient hold at once
+
+
+class Multiple(AbstractKernel):
+    """s^2 m(x) m(z): what a task's own factor N(1, s^2) on a mean function adds; its parameters are the mean's."""
+
+    mean: AbstractMean
+    sd: float = eqx.field(static=True)
+
+    def specs(self, d: int) -> Any:
+        """The mean's parameters."""
+        return self.mean.specs(d)
+
+    def gram(self, params: Params, x: Float[Array, "a d"], z: Float[Array, "b d"]) -> Float[Array, "a b"]:
+        """s^2 m(x) m(z)."""
+        scaled = self.embed(params, x)[1]
+        return self.between((), scaled, scaled if x is z else self.embed(params, z)[1])
+
+    def diag(self, params: Params, x: Float[Array, "a d"]) -> Float[Array, " a"]:
+        """s^2 m(x)^2."""
+        return self.embed(params, x)[1][:, 0] ** 2
+
+    def embed(self, params: Params, x: Float[Array, "a d"]) -> tuple[Params, Float[Array, "a 1"]]:
+        """s m(x); nothing is left to do after it."""
+        return (), self.sd * self.mean(params, x)[:, None]
+
+    def between(self, params: Params, a: Any, b: Any) -> Float[Array, "a b"]:
+        """The products."""
+        del params
+        return a @ b.T
 
 
 class GPPredictor(AbstractPredictor):
@@ -42,7 +71,8 @@ class GPPredictor(AbstractPredictor):
     def latent(self, x: Float[Array, "q d"]) -> GaussianMixture:
         """Of f."""
         cross, half = self._cross(x)
-        variance = self.prior.kernel.diag(self.phi["kernel"], x) - (half**2).sum(0)
+        kernel, params = self.prior.covariance(self.phi)
+        variance = kernel.diag(params, x) - (half**2).sum(0)
         tiny = jnp.finfo(variance.dtype).tiny
         return GaussianMixture(self._mean(x, cross)[None], jnp.sqrt(jnp.maximum(variance, tiny))[None])
 
@@ -51,7 +81,8 @@ class GPPredictor(AbstractPredictor):
 
         def draw(x):
             cross, half = self._cross(x)
-            covariance = self.prior.kernel.gram(self.phi["kernel"], x, x) - half.T @ half
+            kernel, params = self.prior.covariance(self.phi)
+            covariance = kernel.gram(params, x, x) - half.T @ half
             return self._mean(x, cross) + cholesky(covariance) @ jax.random.normal(key, (len(x),))
 
         return draw
@@ -60,7 +91,8 @@ class GPPredictor(AbstractPredictor):
         return self.prior.mean(self.phi["mean"], x) + cross @ self.solved
 
     def _cross(self, x: Array) -> tuple[Array, Array]:
-        cross = self.prior.kernel.gram(self.phi["kernel"], x, self.x) * self.mask
+        kernel, params = self.prior.covariance(self.phi)
+        cross = kernel.gram(params, x, self.x) * self.mask
         return cross, solve_triangular(self.factor, cross.T, lower=True)
 
 
@@ -69,11 +101,16 @@ class GPPrior(AbstractPrior):
 
     phi = {"mean", "kernel", "log_noise"}. Padded rows get an identity block on the diagonal, which leaves the evidence
     exact. `noise` is the noise sd about which the hyper-prior and training start, in learner units.
+
+    With `own` each task has its own factor N(1, own^2) on the mean, integrated out: where values speak against the
+    mean, one number lets go of all of it, which a kernel does place by place. A few tasks, some of them near twins,
+    cannot tell how far the next one is from their mean, so this sd is set, not learned.
     """
 
     mean: AbstractMean = Network()
     kernel: AbstractKernel = Warped()
     noise: float = eqx.field(static=True, default=0.2)
+    own: float = eqx.field(static=True, default=0.0)
 
     def specs(self, d: int) -> Any:
         """The parameters of mean, kernel and noise."""
@@ -87,19 +124,27 @@ class GPPrior(AbstractPrior):
         """sigma^2."""
         return jnp.exp(2 * phi["log_noise"])
 
+    def covariance(self, phi: Params) -> tuple[AbstractKernel, Params]:
+        """The kernel of f with its parameters: the learned one, and that of the mean's factor where tasks have one."""
+        if self.own == 0:
+            return self.kernel, phi["kernel"]
+        return Sum((self.kernel, Multiple(self.mean, self.own))), [phi["kernel"], phi["mean"]]
+
     def log_evidence(self, phi: Params, data: Dataset, beta: Scalar, key: Key) -> Scalar:
         """ln Z_beta: the prior's marginal under the tempered likelihood, t = beta/m, in closed form [theory.md 1.4]."""
         del key
-        params, seen = self.kernel.embed(phi["kernel"], data.x)
+        kernel, params = self.covariance(phi)
+        params, seen = kernel.embed(params, data.x)
         points = Points(seen, data.y - self.mean(phi["mean"], data.x), data.mask)
         variance, constant = tempered(data.mask, phi["log_noise"], likelihood_power(data.mask, beta))
-        return process_log_normal(self.kernel, params, points, variance) + constant
+        return process_log_normal(kernel, params, points, variance) + constant
 
     def condition(self, phi: Params, data: Dataset, beta: Scalar, key: Key) -> GPPredictor:
         """The exact posterior under the tempered likelihood; without points the prior."""
         del key
         power = likelihood_power(data.mask, beta)
-        gram = self.kernel.gram(phi["kernel"], data.x, data.x)
+        kernel, params = self.covariance(phi)
+        gram = kernel.gram(params, data.x, data.x)
         factor = cholesky(noisy(gram, data.mask, self.noise_variance(phi) / jnp.where(power > 0, power, 1.0)))
         residual = jnp.where(data.mask, data.y - self.mean(phi["mean"], data.x), 0.0)
         half = solve_triangular(factor, residual, lower=True)

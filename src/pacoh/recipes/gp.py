@@ -56,13 +56,15 @@ def gp_prior(
     activation: str = "gelu",
     reach: float = 1.0,
     noise: float = 0.2,
+    own: float = 0.0,
 ) -> GPPrior:
     """A GP prior from names: `network`, `constant` or `linear` means combine with +, kernels with + and *.
 
-    `noise` is the sd about which the learned noise is sought, in learner units.
+    `noise` is the sd about which the learned noise is sought, in learner units, `own` that of a task's factor on the
+    mean.
     """
     net = MLP((width,) * layers, activation, reach)
-    return GPPrior(_mean(mean, net), kernel_of(kernel, net, features), noise)
+    return GPPrior(_mean(mean, net), kernel_of(kernel, net, features), noise, own)
 
 
 def pacoh_gp(
