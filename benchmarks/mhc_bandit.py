@@ -48,13 +48,13 @@ from pacoh.optimize.search import Known, Rule, from_pool
 from pacoh.reading import Tasks
 from pacoh.sources import source
 
-_SDS = {"mean": 15.0, "scale": 15.0, "noise": 0.05}  # wide, as MANY points say much; but noise is what is left
+_SDS = {"mean": 15.0, "scale": 15.0, "noise": 0.05}  # wide but for the noise
 _PACOH = {"mean": "linear", "kernel": "linear+se", "own": 0.5, "noise": 0.4, "rate": 0.03, "sds": _SDS}
 _NN = {"layers": 2, "waves": 48, "length": 6.7, "spread": 0.5, "noise": 0.7, "predict_beta": 1.0, "steps": 250}
 _NN |= {"hypotheses": 2, "adapt_steps": 2, "sds": {"noise": 0.1, "level": 0.3}}
 _GP = {"mean": "constant", "steps": 300, "rate": 0.03}
 LEARNERS: dict[str, tuple[str, int, dict[str, Any]]] = {  # method, points a task that it learns from, settings
-    "pacoh": ("pacoh-gp-map", 150, _PACOH),
+    "pacoh": ("pacoh-gp-map", 300, _PACOH),
     "pacohnn": ("pacoh-nn-svgd", 400, _NN),
     "bnn": ("vanilla-bnn", 3088, {"adapt_steps": 1000}),
     "gp": ("mll-gp", 300, _GP | {"kernel": "linear"}),
@@ -168,7 +168,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--steps", type=int, default=300, help="training steps of PACOH")
-    parser.add_argument("--points", type=int, default=150, help="points of a task that PACOH learns from")
+    parser.add_argument("--points", type=int, default=300, help="points of a task that PACOH learns from")
     parser.add_argument("--settings", type=json.loads, default={}, help="further settings of PACOH, as JSON")
     parser.add_argument("--allele", default=TEST, choices=[*TRAIN, "A_2403", TEST])
     parser.add_argument("--past", nargs="+", default=[], choices=TRAIN, help="alleles to learn from (default: all)")
