@@ -12,6 +12,7 @@ log-likelihoods a point stand beside the exact GP's on the same points, which no
 
 import argparse
 import json
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -44,7 +45,9 @@ def sinusoids(count: int, points: int, seed: int) -> tuple[np.ndarray, np.ndarra
 
 def maml(steps: int, tasks: int = 20_000) -> list[dict]:
     """The mean squared error on 600 new tasks (100 points each) after steps on ten points of each."""
-    made = Episodic(MAML(MLP((40, 40), "relu"), Squared(), Inner(1, 0.01)), MAP(Adam(1e-3, steps)), 25)
+    made = Episodic(
+        MAML(MLP((40, 40), "relu"), Squared(), Inner(1, 0.01, longest=math.inf)), MAP(Adam(1e-3, steps)), 25
+    )
     began = time.process_time()
     model = made.fit(stack(list(zip(*sinusoids(tasks, 20, 0), strict=True))), jax.random.key(0))
     seconds = time.process_time() - began

@@ -1,5 +1,6 @@
 """MAML, FO-MAML and Reptile: gradients of the outer step, and what adapting does not depend on."""
 
+import math
 from functools import partial
 
 import jax
@@ -12,6 +13,8 @@ import pacoh
 from pacoh.categorical import PointClass
 from pacoh.data import Dataset, pad, stack
 from pacoh.errors import PacohError
+from pacoh.inference.base import Adam
+from pacoh.inference.map import MAP
 from pacoh.learners.episodic import AbstractRule, Episodes, Episodic, EpisodicModel, Shuffled, split
 from pacoh.learners.maml import MAML, Inner, Reptile, descend
 from pacoh.learners.points import CrossEntropy, Squared
@@ -59,14 +62,46 @@ def test_the_gradient_of_maml_is_that_of_its_value_through_the_inner_steps(loss)
 
 
 def test_steps_that_would_run_away_are_shortened_and_others_are_not():
-    def end(start):
-        return float(descend(lambda now: (now**2).sum(), jnp.asarray([start]), jnp.asarray(0.1), 1)[0])
+    def descended(start, *longest, steps=1):
+        return descend(lambda now: (now**2).sum(), start, jnp.asarray(0.1), steps, *longest)
 
-    assert end(3.0) == pytest.approx(3.0 - 0.1 * 6.0)
-    assert end(300.0) == pytest.approx(300.0 - 0.1 * 10.0)
-    slope = jax.grad(lambda start: descend(lambda now: (now**2).sum(), start, jnp.asarray(0.1), 3).sum())
-    assert np.all(np.isfinite(slope(jnp.zeros(2))))
-    assert np.all(np.isfinite(slope(jnp.full(2, 1e4))))
+    def end(start, *longest):
+        return float(descended(jnp.asarray([start]), *longest)[0])
+
+    assert end(3.0, 10.0) == pytest.approx(3.0 - 0.1 * 6.0)
+    assert end(300.0, 10.0) == pytest.approx(300.0 - 0.1 * 10.0)
+    assert end(300.0) == pytest.approx(300.0 - 0.1 * 600.0)
+    for longest in (10.0, math.inf):
+        slope = jax.grad(lambda start, longest=longest: descended(start, longest, steps=3).sum())
+        assert np.all(np.isfinite(slope(jnp.zeros(2))))
+        assert np.all(np.isfinite(slope(jnp.full(2, 1e4))))
+
+
+@pytest.mark.slow
+def test_one_step_learns_the_sinusoids_of_the_paper_and_ten_learn_them_better():
+    """Amplitudes of .1 to 5, phases of 0 to pi, ten points, 2 x 40 ReLU units [Finn et al. 2017, section 5.1]."""
+
+    def sinusoids(count, points, seed):
+        draw = np.random.default_rng(seed)
+        height, phase = draw.uniform(0.1, 5, (count, 1)), draw.uniform(0, np.pi, (count, 1))
+        x = draw.uniform(-5, 5, (count, points))
+        return [(one[:, None], values) for one, values in zip(x, height * np.sin(x - phase), strict=True)]
+
+    made = Episodic(
+        MAML(MLP((40, 40), "relu"), Squared(), Inner(1, 0.01, longest=math.inf)), MAP(Adam(1e-3, 10_000)), 25
+    )
+    model = made.fit(stack(sinusoids(5000, 20, 0)), KEY)
+    new = stack(sinusoids(300, 110, 1))
+    context, query = (jax.tree.map(lambda leaf, part=part: leaf[:, part], new) for part in (slice(10), slice(10, 110)))
+
+    def error(steps):
+        learned = jax.vmap(lambda one: made.rule.learned(model.theta, one, steps))(context)
+        return float(jax.vmap(made.rule.risk)(learned, query).mean())
+
+    before, one, ten = (error(steps) for steps in (0, 1, 10))
+    assert before > 2.0
+    assert one < 1.0
+    assert ten < 0.5 * one
 
 
 def test_without_an_inner_rate_first_and_second_order_agree_and_with_one_they_differ():

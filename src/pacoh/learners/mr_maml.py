@@ -59,7 +59,7 @@ class AbstractMRMAML(AbstractRule):
 
     def learned(self, decoder: Params, codes: Array, context: Dataset, steps: int) -> Params:
         """phi = phi_0 - alpha' grad L(phi_0; z, y), `steps` times [algorithm 2]."""
-        return descend(lambda now: self.risk(now, codes, context), decoder, self.inner.rate, steps)
+        return descend(lambda now: self.risk(now, codes, context), decoder, self.inner.rate, steps, self.inner.longest)
 
     def predictor(self, encoder: Params, decoder: Params, context: Dataset) -> PointPredictor:
         """The decoder learned from the whole context, behind a fixed encoder."""
