@@ -1,0 +1,50 @@
+"""The scripts in benchmarks/ run: a measure that nobody takes rots."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+
+
+def run(script: str, *arguments: object) -> str:
+    call = [sys.executable, str(FOLDER / script), *map(str, arguments)]
+    done = subprocess.run(call, env=os.environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["pacoh-nn-svgd", "mlap-m", "mlap-m-batch"])
+def test_a_row_of_the_scalability_figure_is_measured(method):
+    row = json.loads(run("scalability.py", "--one", method, 10).splitlines()[-1])
+    assert row["tasks"] == 10
+    assert row["ms_a_step"] > 0
+    assert row["process_peak_mib"] > row["training_mib"] > 0
+
+
+@pytest.mark.slow
+def test_rounds_to_the_optimum_are_counted_for_every_method(tmp_path):
+    out = tmp_path / "rounds.csv"
+    said = run("optimize.py", out, "--families", "branin", "--rounds", 5, "--repeats", 2, "--steps", 20)
+    rows = list(csv.DictReader(out.open()))
+    assert {row["method"] for row in rows} == {"random", "gp", "pacoh", "other"}
+    assert len(rows) == 4 * 2 * 5
+    assert all(float(row["best"]) <= float(row["regret"]) for row in rows)
+    assert said.count("rounds to 1%") == 4
+
+
+@pytest.mark.slow
+def test_a_job_is_compared_with_the_bayes_optimal_predictor(tmp_path):
+    jobs, out = tmp_path / "jobs.json", tmp_path / "out.jsonl"
+    job = {"environment": "cauchy", "method": "pacoh-gp-map", "settings": {"steps": 20}, "sizes": {"tests": 4}}
+    jobs.write_text(json.dumps([job | {"draws": [0, 1]}]))
+    run("oracle_ratio.py", jobs, out)
+    rows = json.loads(out.read_text())["rows"]
+    assert [row["draw"] for row in rows] == [0, 1]
+    assert all(row["ours"]["rmse"] > 0 and row["oracle"]["rmse"] > 0 for row in rows)
