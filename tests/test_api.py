@@ -97,6 +97,7 @@ def test_no_context_is_the_same_however_it_is_said(model):
         (lambda _: api.fit(TASKS, "magic"), "no method 'magic'. Methods: pacoh-gp-map"),
         (lambda _: api.fit(TASKS, "mll-gp", stepz=3), "settings of mll-gp do not fit"),
         (lambda _: api.fit(TASKS, "mll-gp", kernel="cubic"), "A kernel is one of"),
+        (lambda _: api.fit(TASKS, "mll-gp", own=-0.5), "own is zero or a positive number; got -0.5"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(model, call, message):

@@ -25,9 +25,9 @@ from pacoh.registry import environment
 from pacoh.theory import BAYES
 
 
-def plain_model(tasks=None, method: str = "pacoh-gp-map", **settings) -> Model:
+def plain_model(tasks=None, method: str = "pacoh-gp-map", own: float = 0.0, **settings) -> Model:
     """A model as a fit in original units would leave it."""
-    prior = GPPrior(LinearMean(), SE())
+    prior = GPPrior(LinearMean(), SE(), own=own)
     known = read(lines() if tasks is None else tasks)
     return Model(
         PACOHModel(prior, draws(prior, 2), BAYES), Standardizer.identity(1), _card(known, method, 0, dict(settings))
@@ -114,14 +114,24 @@ def test_methods_without_a_learned_prior_get_their_loss_and_no_kl():
     assert 0 < oracle.certificate.bound.emp < 0.3
 
 
-def test_a_generic_predictor_has_the_loss_of_the_closed_form():
+@pytest.mark.parametrize("own", [0.0, 0.7])
+def test_a_generic_predictor_has_the_loss_of_the_closed_form(own):
     from pacoh.certify.gibbs import predicted_losses
 
-    model, tasks = standardised(plain_model()), read(lines())
+    model, tasks = standardised(plain_model(own=own)), read(lines())
     found = posteriors(model.meta.prior, model.meta.phis, tasks, model.units, BAYES)
     for bounded in LOSSES:
         exact = gibbs_losses(found, tasks, bounded).mean(0)
         assert np.allclose(predicted_losses(model, tasks, bounded), exact, atol=2e-4)
+
+
+@pytest.mark.parametrize("own", [0.0, 0.7])
+def test_a_posterior_gains_in_fit_its_evidence_and_its_divergence(own):
+    model, tasks = plain_model(own=own), read(lines())
+    found = posteriors(model.meta.prior, model.meta.phis, tasks, model.units, BAYES)
+    variance = (found.noise**2)[:, None, None]
+    fit = -0.5 * (np.log(2 * np.pi * variance) + (found.gap**2 + found.sd**2) / variance)
+    np.testing.assert_allclose(fit.sum(-1), found.log_z + found.kl, rtol=1e-9)
 
 
 # --- the command

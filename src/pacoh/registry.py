@@ -214,7 +214,7 @@ _POSITIVE = (
     "noise",
     "length",
 )
-_PRICES = ("decay", "beta")
+_ZERO_OR_MORE = ("decay", "beta", "own")
 
 
 def _check_setting(name: str, value: Any) -> None:
@@ -229,7 +229,7 @@ def _check_setting(name: str, value: Any) -> None:
         raise PacohError(f"The setting {name} is a whole number of {_LEAST[name]} or more; got {value!r}.")
     if name in _POSITIVE and not 0 < number < float("inf"):
         raise PacohError(f"The setting {name} is a positive number; got {value!r}.")
-    if name in _PRICES and not 0 <= number < float("inf"):
+    if name in _ZERO_OR_MORE and not 0 <= number < float("inf"):
         raise PacohError(f"The setting {name} is zero or a positive number; got {value!r}.")
 
 
