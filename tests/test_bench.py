@@ -369,6 +369,28 @@ def test_the_command_runs_resumes_and_reports(call, finished, tmp_path):
     assert "pacoh bench run" in (folder / "report.md").read_text()
 
 
+def test_results_are_kept_with_five_digits_and_without_strangers(call, finished, tmp_path):
+    folder = tmp_path / "kept"
+    (folder / "cells").mkdir(parents=True)
+    (folder / "cells" / "cauchy.old.0123456789abcdef.jsonl").write_text("{}\n")
+    told = json.loads(call("bench", "keep", finished, "--out", folder, "--json").out)
+    assert (told["cells"], told["removed"]) == (7, 1)
+    scores = [
+        [each["scores"]["test"]["rmse"] for one in lasting(where).values() for each in one]
+        for where in (folder, finished)
+    ]
+    np.testing.assert_allclose(*scores, rtol=5e-5)
+    assert [float(f"{value:.5g}") for value in scores[1]] == scores[0] != scores[1]
+    rows = [[line for line in tables(where).splitlines() if line.startswith("| PACOH")] for where in (folder, finished)]
+    assert rows[0] == rows[1] != []
+    tiny(tmp_path)
+    assert "7 cells, 7 of them finished before" in call("bench", "run", tmp_path / "tiny.toml", "--out", folder).err
+    next((folder / "cells").glob("*.context-mean.*")).unlink()
+    assert json.loads(call("bench", "keep", finished, "--out", folder, "--json").out)["cells"] == 7
+    reply = call("bench", "keep", folder, "--out", folder)
+    assert (reply.code, "is the folder itself" in reply.err) == (2, True)
+
+
 def test_the_list_names_every_experiment(call):
     assert set(json.loads(call("bench", "list", "--json").out)) == set(spec.names())
     assert all(name in call("bench", "list").out for name in spec.names())

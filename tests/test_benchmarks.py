@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from pacoh.bench.spec import read_chosen
+from pacoh.registry import Shape, learner
+
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 
 
@@ -48,3 +51,12 @@ def test_a_job_is_compared_with_the_bayes_optimal_predictor(tmp_path):
     rows = json.loads(out.read_text())["rows"]
     assert [row["draw"] for row in rows] == [0, 1]
     assert all(row["ours"]["rmse"] > 0 and row["oracle"]["rmse"] > 0 for row in rows)
+
+
+@pytest.mark.slow
+def test_settings_of_a_lone_network_are_chosen_and_can_be_used(tmp_path):
+    small = ("--settings", 2, "--neighbours", 1, "--at-once", 2, "--networks", 2, 3, "--steps", 3, "--draws", 1, 1, 1)
+    run("lone_networks.py", "--out", tmp_path, *small)
+    for key, settings in read_chosen(tmp_path).items():
+        assert key.endswith("/vanilla-bnn")
+        learner("vanilla-bnn", Shape(20, 20.0, 1), **settings)

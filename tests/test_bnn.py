@@ -19,7 +19,7 @@ from pacoh.priors.base import Param, draw_start, log_mean_exp, standard_normals
 from pacoh.priors.bnn import TaskPosterior
 from pacoh.priors.gaussian import tempered_log_linear, tempered_log_normal
 from pacoh.priors.last_layer import ByPoints, ByWeights
-from pacoh.priors.nets import MLP
+from pacoh.priors.nets import MLP, Skipping
 from pacoh.priors.weights import AbstractWeights
 from pacoh.registry import Shape, learner
 
@@ -137,8 +137,23 @@ def test_waves_start_at_their_length(length):
     np.testing.assert_allclose(np.exp(first["log_length"].loc), length)
 
 
-def test_integrating_the_last_layer_is_the_mean_over_its_draws():
-    net = MLP((5, 4), "tanh", waves=3)
+@pytest.mark.parametrize("inner", [MLP((5, 4), "tanh", waves=3), MLP((4,)), MLP(())])
+def test_a_skipping_network_adds_a_line_that_its_last_layer_holds(inner):
+    net = Skipping(inner)
+    params = draw_start(net.specs(3, 2), KEY)
+    assert not np.any(params[-1]["slope"])  # it starts as the inner network
+    slope = jnp.asarray([[1.0, -2.0], [0.5, 0.0], [0.0, 3.0]])
+    params = [*params[:-1], params[-1] | {"slope": slope}]
+    x = jax.random.normal(jax.random.key(1), (6, 3))
+    np.testing.assert_allclose(net(params, x), inner(params, x) + x @ slope, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(net.alone(params, x), net(params, x), rtol=1e-5, atol=1e-5)
+    if inner.widths:
+        features = net.features(params[:-1], x)
+        np.testing.assert_allclose(features @ net.head(params[-1]), net(params, x), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("net", [MLP((5, 4), "tanh", waves=3), Skipping(MLP((4,), "tanh"))])
+def test_integrating_the_last_layer_is_the_mean_over_its_draws(net):
     exact = LastLayerBNN(net=net, likelihood=GaussianNoise(noise=0.5), weights=DiagonalGaussian(spread=0.4))
     drawn = BNNPrior(net=net, likelihood=GaussianNoise(noise=0.5), weights=DiagonalGaussian(spread=0.4))
     phi = draw_start(exact.specs(1), jax.random.key(3))
@@ -377,6 +392,33 @@ def test_the_noise_of_a_network_alone_is_as_uncertain_as_its_unit_says():
     drawn = np.asarray(prior.weights.samples(centre, 4000, KEY)["own"]["log_noise"])
     assert drawn.mean() == pytest.approx(math.log(0.4), abs=0.02)
     assert drawn.std() == pytest.approx(0.3, rel=0.05)
+
+
+def test_a_network_alone_looks_as_finely_and_speaks_as_loudly_as_it_is_told():
+    shape, x = Shape(4, 8.0, 1), jnp.asarray([[-1.0], [0.5]])
+    settings = {
+        "layers": 1,
+        "width": 64,
+        "exact": True,
+        "waves": 0,
+        "own_units": False,
+        "spread": 0.5,
+        "hypotheses": 200,
+    }
+
+    def prior_sd(**more):
+        model = learner("vanilla-bnn", shape, **settings, **more).fit(None, KEY)
+        return np.asarray(model.adapt(pad(np.zeros((0, 1)), np.zeros(0), size=1), KEY).latent(x).std)
+
+    def first(**more):
+        model = learner("vanilla-bnn", shape, **settings, **more).fit(None, KEY)
+        return model.prior.weights.place(model.centre(1))[1]["net"][0]["w"]
+
+    np.testing.assert_allclose(prior_sd(head=3.0), 3 * prior_sd(), rtol=1e-5)  # the output is linear in the last layer
+    np.testing.assert_allclose(first(reach=4.0), 4 * first(), rtol=1e-6)
+    assert np.all(prior_sd(reach=4.0) > 1.02 * prior_sd())  # units nearer to their limits; most is the last bias
+    with pytest.raises(PacohError, match="reach is a positive number"):
+        learner("vanilla-bnn", shape, reach=0.0)
 
 
 def test_tasks_of_levels_of_their_own_are_measured_in_their_own_units():

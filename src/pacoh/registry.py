@@ -213,6 +213,8 @@ _POSITIVE = (
     "spread",
     "noise",
     "length",
+    "reach",
+    "head",
 )
 _ZERO_OR_MORE = ("decay", "beta", "own")
 

@@ -75,8 +75,29 @@ class Store:
 
     def others(self, cells: list[Cell]) -> int:
         """How many files of results belong to none of these cells: those of settings that were changed."""
+        return len(self._strangers(cells))
+
+    def keep(self, other: "Store") -> tuple[int, int]:
+        """Copies plans and their finished cells to another folder; how many it then has, and how many it lost.
+
+        Numbers get five digits, which halves the size. Cells that are there already stay, those of settings that no
+        plan there asks for any more go.
+        """
+        for plan in self.plans():
+            other.begin(plan)
+            for cell in plan.experiment.cells():
+                records = self.records(cell)
+                if records is not None:
+                    other.finish(cell, _rounded(records))
+        wanted = [cell for plan in other.plans() for cell in plan.experiment.cells()]
+        gone = other._strangers(wanted)
+        for path in gone:
+            path.unlink()
+        return len(list((other.root / "cells").glob("*.jsonl"))), len(gone)
+
+    def _strangers(self, cells: list[Cell]) -> list[Path]:
         mine = {self._path(cell) for cell in cells}
-        return sum(path not in mine for path in (self.root / "cells").glob("*.jsonl"))
+        return [path for path in (self.root / "cells").glob("*.jsonl") if path not in mine]
 
     def _path(self, cell: Cell, kind: str = ".jsonl") -> Path:
         return self.root / "cells" / f"{_safe(cell.column)}.{_safe(cell.row)}.{cell.id}{kind}"
@@ -84,6 +105,15 @@ class Store:
 
 def _safe(name: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "-_=" else "_" for letter in name)
+
+
+def _rounded(value: Any) -> Any:
+    """Plain values with five digits a number that is not whole."""
+    if isinstance(value, float):
+        return float(f"{value:.5g}")
+    if isinstance(value, list):
+        return [_rounded(one) for one in value]
+    return {name: _rounded(one) for name, one in value.items()} if isinstance(value, dict) else value
 
 
 def _text(known: Any, indent: int | None = None) -> bytes:

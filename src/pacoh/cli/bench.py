@@ -1,11 +1,11 @@
-"""`pacoh bench`: the paper's experiments by one command each: list, run, report, tune."""
+"""`pacoh bench`: the paper's experiments by one command each: list, run, report, keep, tune."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-app = typer.Typer(help="Experiments beside published numbers: list, run, report, tune.", no_args_is_help=True)
+app = typer.Typer(help="Experiments beside published numbers: list, run, report, keep, tune.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="An experiment of `pacoh bench list`, or a .toml file of your own.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
@@ -95,6 +95,26 @@ def report(
     said = "" if note is None else note.read_text(encoding="utf-8")
     for path in write(folder, out or folder, name, said):
         typer.echo(path)
+
+
+@app.command()
+def keep(
+    folder: Annotated[Path, typer.Argument(help="A folder of results of `bench run`.")],
+    out: Annotated[Path, typer.Option(help="The folder to copy them to; cells that are there already stay.")],
+    as_json: Json = False,
+) -> None:
+    """Copies finished results to a folder to keep, with five digits a number; `report` and `run` take it as any other.
+
+    Cells of settings that no experiment there asks for any more are removed.
+    """
+    from pacoh.bench.store import Store
+    from pacoh.cli.output import show
+    from pacoh.errors import PacohError
+
+    if out.resolve() == folder.resolve():
+        raise PacohError(f"{out} is the folder itself: name another to copy the results to.")
+    kept, removed = Store(folder).keep(Store(out))
+    show({"out": str(out), "cells": kept, "removed": removed}, as_json)
 
 
 @app.command()

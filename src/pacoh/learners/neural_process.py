@@ -18,7 +18,7 @@ from pacoh.learners.episodic import AbstractRule, check_count, check_share, spli
 from pacoh.predictive import AbstractPredictive, GaussianMixture
 from pacoh.priors.base import AbstractPredictor, Param, leading
 from pacoh.priors.likelihoods import AbstractLikelihood, Categorical, GaussianNoise
-from pacoh.priors.nets import MLP
+from pacoh.priors.nets import MLP, AbstractNet
 from pacoh.priors.weights import gaussian_kl
 from pacoh.types import Key, Params, Scalar
 
@@ -119,7 +119,7 @@ class NeuralProcess(AbstractRule):
     """
 
     encoder: MLP = MLP((32, 32))
-    decoder: MLP = MLP((32, 32, 32))
+    decoder: AbstractNet = MLP((32, 32, 32))
     likelihood: AbstractLikelihood = DecodedNoise()
     path: AbstractPath | None = None
     size: int = eqx.field(static=True, default=32)

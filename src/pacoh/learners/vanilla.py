@@ -15,8 +15,9 @@ from pacoh.learners.base import AbstractMetaLearner, AbstractMetaModel
 from pacoh.learners.pacoh import PACOHModel, Start
 from pacoh.predictive import AbstractPredictive
 from pacoh.priors.base import AbstractHyperPrior, AbstractPredictor, AbstractPrior
+from pacoh.priors.bnn import AbstractDrawnPrior
 from pacoh.theory import BAYES, HyperPosterior, Rates
-from pacoh.types import Key
+from pacoh.types import Key, Params
 
 
 class Rescaled(AbstractPredictor):
@@ -107,13 +108,23 @@ class Vanilla(AbstractMetaLearner):
 class FixedModel(AbstractMetaModel):
     """A prior that nobody learned, conditioned on a context in its own units or in those of all tasks."""
 
-    prior: AbstractPrior
+    prior: AbstractDrawnPrior
     rates: Rates
     own_units: Bool[Array, ""]
+    reach: Float[Array, ""]
+    head: Float[Array, ""]
+
+    def centre(self, d: int) -> Params:
+        """The parameters of the family's central prior, the sds of its first and last layers apart."""
+        centre = jax.tree.map(lambda p: jnp.full(p.shape, p.loc), self.prior.specs(d))
+        layers = centre["level"]["net"]
+        for place, factor in ((0, self.reach), (-1, self.head)):
+            layers[place] = jax.tree.map(lambda level, by=factor: level + jnp.log(by), layers[place])
+        return centre
 
     def adapt(self, context: Dataset, key: Key) -> Rescaled:
-        """The posterior under the family's central prior."""
-        centre = jax.tree.map(lambda p: jnp.full(p.shape, p.loc), self.prior.specs(context.x.shape[-1]))
+        """The posterior under the central prior."""
+        centre = self.centre(context.x.shape[-1])
         pairs = zip(context_units(context), (0.0, 1.0, 0.0, 1.0), strict=True)
         x_loc, x_scale, y_loc, y_scale = (jnp.where(self.own_units, own, shared) for own, shared in pairs)
         units = x_loc, x_scale, y_loc, y_scale
@@ -133,19 +144,24 @@ def levels_share(tasks: Dataset) -> Float[Array, ""]:
 
 
 class Fixed(AbstractMetaLearner):
-    """The baseline without transfer for priors with nothing to fit: the Vanilla BNN.
+    """The baseline without transfer for a network of zero-centred weights: the Vanilla BNN.
+
+    `reach` and `head` are factors on the prior sds of the first layer, which looks at the inputs, and of the last,
+    which makes the outputs.
 
     Inputs and targets are measured in the context's own units, or in those of the meta-train tasks (`own_units` False):
     their mean and scale are then all that tasks share. None: in their own where the tasks' levels make more than three
     tenths of the variance.
     """
 
-    prior: AbstractPrior
+    prior: AbstractDrawnPrior
     rates: Rates = BAYES
     own_units: bool | None = eqx.field(static=True, default=True)
+    reach: Float[Array, ""] = eqx.field(converter=lambda value: jnp.asarray(value, float), default=1.0)
+    head: Float[Array, ""] = eqx.field(converter=lambda value: jnp.asarray(value, float), default=1.0)
 
     def fit(self, tasks: Dataset, key: Key, valid: Task | None = None, budget: Budget | None = None) -> FixedModel:
         """Looks at the tasks' levels at most."""
         del key, valid, budget
         own = levels_share(tasks) > 0.3 if self.own_units is None else jnp.asarray(self.own_units)
-        return FixedModel(self.prior, self.rates, own)
+        return FixedModel(self.prior, self.rates, own, self.reach, self.head)

@@ -166,3 +166,33 @@ class MLP(AbstractHeaded):
     def _waves(self, layers: Params, x: Array) -> Array:
         first = layers[0]
         return jnp.sin((x * jnp.exp(-first["log_length"])) @ first["frequency"] + first["phase"])
+
+
+class Skipping(AbstractHeaded):
+    """A network whose last layer sees the inputs, too: beyond what the tasks showed it goes on along a line.
+
+    The slopes start at zero and share the group and the hyper-prior of the other weights.
+    """
+
+    inner: AbstractHeaded
+
+    def specs(self, d: int, out: int) -> Any:
+        """Those of the inner network, and the slopes in its last layer."""
+        *hidden, last = self.inner.specs(d, out)
+        return [*hidden, {**last, "slope": Param((d, out), "weight", unit=d**-0.5)}]
+
+    def __call__(self, params: Params, x: Float[Array, "m d"]) -> Float[Array, "m out"]:
+        """The outputs at the rows of x."""
+        return self.inner(params, x) + x @ params[-1]["slope"]
+
+    def alone(self, params: Params, x: Float[Array, "m d"]) -> Float[Array, "m out"]:
+        """The same, with products that suit few rows."""
+        return self.inner.alone(params, x) + _alone(len(x))(x, params[-1]["slope"])
+
+    def features(self, hidden: Params, x: Float[Array, "m d"]) -> Float[Array, "m p"]:
+        """What the last layer of the inner network sees, and the inputs."""
+        return jnp.concatenate([self.inner.features(hidden, x), x], -1)
+
+    def head(self, last: Params) -> Float[Array, "p out"]:
+        """The last layer's weights in the order of the features."""
+        return jnp.concatenate([self.inner.head(last), last["slope"]])

@@ -12,7 +12,7 @@ from pacoh.learners.base import AbstractMetaLearner
 from pacoh.priors.conv import image_net
 from pacoh.priors.hyper import GroupGaussian
 from pacoh.priors.likelihoods import AbstractLikelihood, Categorical, Coded, GaussianNoise
-from pacoh.priors.nets import MLP, AbstractHeaded
+from pacoh.priors.nets import MLP, AbstractHeaded, Skipping
 
 
 class Shape(NamedTuple):
@@ -85,15 +85,20 @@ def network(
     length: float = 0.5,
     *,
     pool: bool = False,
+    skip: bool = False,
 ) -> AbstractHeaded:
-    """A network from its name: `mlp`, or `conv` for inputs that are the pixels of square images, which may `pool`."""
+    """A network from its name: `mlp`, or `conv` for inputs that are the pixels of square images, which may `pool`.
+
+    With `skip` the last layer sees the inputs, too.
+    """
     networks: dict[str, Callable[[], AbstractHeaded]] = {
         "mlp": lambda: MLP(sizes, activation, reach, waves, length),
         "conv": lambda: image_net(shape.d, sizes, activation, reach, pool=pool),
     }
     if pool and net != "conv":
         raise PacohError('Only a convolutional network pools: leave out `pool`, or use net="conv".')
-    return choose("net", net, networks)()
+    made = choose("net", net, networks)()
+    return Skipping(made) if skip else made
 
 
 Recipe = Callable[..., AbstractMetaLearner]

@@ -68,6 +68,7 @@ def maml(
     activation: str = "gelu",
     reach: float = 1.0,
     pool: bool = False,
+    skip: bool = False,
     shuffle: bool = False,
     **own: Any,
 ) -> Episodic:
@@ -76,7 +77,8 @@ def maml(
     With `shuffle` an episode renames its classes: for tasks whose labels are their own.
     """
     inner = Inner(inner_steps, _found(shape, inner_rate, 0.015, 0.01), test_steps)
-    rule = kind(network(shape, net, (width,) * layers, activation, reach, pool=pool), _loss(shape), inner, **own)
+    weights = network(shape, net, (width,) * layers, activation, reach, pool=pool, skip=skip)
+    rule = kind(weights, _loss(shape), inner, **own)
     return _episodic(
         shape, _renamed(shape, rule, shuffle), Training(steps, rate, decay), Training(300, 0.0025, 5e-5), batch
     )
@@ -112,12 +114,14 @@ def mr_maml(
     activation: str = "gelu",
     reach: float = 1.0,
     pool: bool = False,
+    skip: bool = False,
     shuffle: bool = False,
     **own: Any,
 ) -> Episodic:
     """MR-MAML: an encoder of `layers`, a decoder of `head_layers` that adapts; `beta` prices what the encoder knows."""
-    encoder = network(shape, net, (width,) * layers, activation, reach, pool=pool)
-    coder = Coder(encoder, _mlp(head_layers, width, activation), width)
+    encoder = network(shape, net, (width,) * layers, activation, reach, pool=pool, skip=skip)
+    decoder = network(shape, "mlp", (width,) * head_layers, activation, 1.0, skip=skip)
+    coder = Coder(encoder, decoder, width)
     rule = kind(coder, _loss(shape), Inner(inner_steps, _found(shape, inner_rate, 0.02, 0.01), test_steps), **own)
     return _episodic(
         shape, _renamed(shape, rule, shuffle), Training(steps, rate, decay), Training(300, 0.005, 1e-5), batch
@@ -141,14 +145,14 @@ def bmaml(
     activation: str = "gelu",
     reach: float = 1.0,
     pool: bool = False,
+    skip: bool = False,
     shuffle: bool = False,
     **own: Any,
 ) -> Episodic:
     """BMAML; `chase` is by how many steps the leader is ahead; few tasks a step, for a step moves particles twice."""
     inner = Inner(inner_steps, _found(shape, inner_rate, 0.0125, 0.02), test_steps)
-    rule = BMAML(
-        network(shape, net, (width,) * layers, activation, reach, pool=pool), likelihood(shape, noise), inner, **own
-    )
+    weights = network(shape, net, (width,) * layers, activation, reach, pool=pool, skip=skip)
+    rule = BMAML(weights, likelihood(shape, noise), inner, **own)
     return _episodic(
         shape, _renamed(shape, rule, shuffle), Training(steps, rate, decay), Training(300, 0.005, 0.0), batch
     )
@@ -166,12 +170,14 @@ def neural_process(
     width: int = 32,
     activation: str = "gelu",
     reach: float = 1.0,
+    skip: bool = False,
     **own: Any,
 ) -> Episodic:
-    """A neural process; encoders and decoder have `layers`, summaries `width` numbers."""
+    """A neural process; encoders and decoder have `layers`, summaries `width` numbers; a decoder may `skip`."""
     net = _mlp(layers, width, activation, reach)
+    decoder = network(shape, "mlp", (width,) * layers, activation, reach, skip=skip)
     decoded = DecodedNoise() if shape.classes is None else Categorical(shape.classes)
-    rule = NeuralProcess(net, net, decoded, path(net), width, **own)
+    rule = NeuralProcess(net, decoder, decoded, path(net), width, **own)
     return _episodic(shape, rule, Training(steps, rate, decay), Training(500, 0.008, 7e-4), batch)
 
 
@@ -194,11 +200,12 @@ def mlap(
     activation: str = "gelu",
     reach: float = 1.0,
     pool: bool = False,
+    skip: bool = False,
     **own: Any,
 ) -> MLAP:
     """MLAP; `wide` and `narrow` are the sds of hyper-prior and hyper-posterior."""
-    hypotheses = network(shape, net, (width,) * layers, activation, reach, pool=pool), likelihood(shape, noise)
-    family = Family(*hypotheses, DiagonalGaussian(spread), complexity(delta), **own)
+    weights = network(shape, net, (width,) * layers, activation, reach, pool=pool, skip=skip)
+    family = Family(weights, likelihood(shape, noise), DiagonalGaussian(spread), complexity(delta), **own)
     engines = MAP(Adam(rate, steps)), MAP(Adam(adapt_rate, adapt_steps))
     return MLAP(family, *engines, predict, task_batch(shape) if batch is None else batch)
 

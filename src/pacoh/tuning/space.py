@@ -30,8 +30,8 @@ _BMAML = {"rate": Range(0.0015, 0.015), "inner_rate": Range(0.005, 0.08), "sd": 
 _NP = {"rate": Range(0.001, 0.02), "decay": Range(3e-5, 1e-2)}
 _MLAP = {
     "rate": Range(0.001, 0.01),
-    "spread": Range(0.03, 0.3),
-    "adapt_rate": Range(0.003, 0.03),
+    "spread": Range(0.03, 1.0),
+    "adapt_rate": Range(0.003, 0.06),
     "wide": Range(20.0, 200000.0),
 }
 _MTGP = {"rate": Range(0.01, 0.1), "adapt_rate": Range(0.015, 0.15)}
@@ -39,7 +39,12 @@ _MTGP = {"rate": Range(0.01, 0.1), "adapt_rate": Range(0.015, 0.15)}
 SPACES: dict[str, dict[str, Range]] = {
     "vanilla-gp": {"rate": Range(0.01, 0.2)},
     "dkl-gp": {"rate": Range(0.001, 0.05)},
-    "vanilla-bnn": {"spread": Range(0.5, 8.0), "adapt_rate": Range(0.001, 0.1)},
+    "vanilla-bnn": {
+        "spread": Range(0.5, 8.0),
+        "reach": Range(0.3, 6.0),
+        "head": Range(0.2, 3.0),
+        "adapt_rate": Range(0.001, 0.1),
+    },
     "pacoh-gp-map": _GP,
     "pacoh-gp-svgd": _GP,
     "pacoh-gp-vi": {**_GP, "temperature": Range(0.002, 0.05)},
@@ -66,21 +71,25 @@ SPACES: dict[str, dict[str, Range]] = {
 
 _ROUGH = {"kernel": "matern12"}  # what was seen last counts most
 _LINEAR = {"mean": "linear"}
-_GP_FORMS = (_LINEAR, _ROUGH | _LINEAR, _ROUGH, {"kernel": "network"})
+_DEEP = {"kernel": "network"}
+_GP_FORMS = (_LINEAR, _ROUGH | _LINEAR, _ROUGH, _DEEP, _DEEP | _LINEAR)
 _GELU, _TANH, _RELU = ({"activation": name} for name in ("gelu", "tanh", "relu"))
 
+_SKIP = {"skip": True}  # a line beside the network, where test tasks may lie outside what was seen
+_EXACT = {"exact": True}
 _LONG, _LONGEST = {"steps": 3000}, {"steps": 10000}  # the defaults stop early, for few small tasks
+_EPISODES = (_LONG, _LONGEST, _TANH, _RELU, _SKIP, _SKIP | _LONG)
 
 FORMS: dict[str, tuple[dict[str, Any], ...]] = {
     "vanilla-gp": (_ROUGH, {"kernel": "se+linear"}),
     "dkl-gp": (_RELU,),
-    "vanilla-bnn": (_TANH, _RELU, {"exact": True}, {"exact": True} | _TANH),
+    "vanilla-bnn": (_TANH, _RELU, _EXACT, _EXACT | _TANH, _EXACT | _SKIP),
     **dict.fromkeys(("pacoh-gp-map", "pacoh-gp-svgd", "pacoh-gp-vi"), _GP_FORMS),
-    **dict.fromkeys(("pacoh-nn-map", "pacoh-nn-svgd", "pacoh-nn-vi"), (_TANH, _RELU)),
+    **dict.fromkeys(("pacoh-nn-map", "pacoh-nn-svgd", "pacoh-nn-vi"), (_TANH, _RELU, _SKIP)),
     "mll-gp": ({"kernel": "se+linear"}, _ROUGH, _ROUGH | _LINEAR, _LINEAR),
-    **dict.fromkeys(("maml", "fo-maml", "reptile", "mr-maml-w", "mr-maml-a"), (_LONG, _LONGEST, _TANH, _RELU)),
-    **dict.fromkeys(("bmaml", "np", "cnp", "anp"), (_LONG, _LONGEST, _TANH, _RELU)),
-    **dict.fromkeys(("mlap-m", "mlap-s"), (_LONGEST, _TANH, _RELU)),
+    **dict.fromkeys(("maml", "fo-maml", "reptile", "mr-maml-w", "mr-maml-a"), _EPISODES),
+    **dict.fromkeys(("bmaml", "np", "cnp", "anp"), _EPISODES),
+    **dict.fromkeys(("mlap-m", "mlap-s"), (_LONGEST, _TANH, _RELU, _SKIP)),
     "mtgp": (_ROUGH,),
 }
 """Settings that make another program, or a longer training, beside the default: each is tuned by itself."""

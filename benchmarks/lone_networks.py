@@ -1,0 +1,172 @@
+"""Vanilla BNN on Cauchy: random settings in three stages, judged on validation tasks; writes the chosen ones.
+
+Settings of one stage are scored together, `--at-once` of them in one `vmap`. First the prior's sds, noise, temperature
+and rate at random for one, two and three layers of 20 networks; then the neighbourhoods of the best, with 50 networks,
+on more tasks; then the best of these on other tasks. Chosen is the least calibration error among settings within .05
+of the best mean log-likelihood. On an H200 (12 minutes beside other work):
+
+    python benchmarks/lone_networks.py --out chosen
+"""
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from pacoh import registry
+from pacoh.learners.episodic import mean_over
+from pacoh.tuning.folds import environment_folds
+from pacoh.tuning.search import Range, draw_settings
+
+LEVELS = jnp.linspace(0.05, 0.95, 20)
+FIXED = {"exact": True, "waves": 0, "together": True, "own_units": False}
+SPACE = {
+    "spread": Range(0.8, 5.0),
+    "reach": Range(0.5, 8.0),
+    "head": Range(0.2, 2.0),
+    "noise": Range(0.1, 0.4),
+    "noise_unit": Range(0.03, 0.6),
+    "predict_beta": Range(0.4, 6.0),
+    "adapt_rate": Range(0.008, 0.05),
+}
+WIDE, NARROW = 0.08, 0.05  # of log-likelihood below the best: to go on with, to be chosen
+Row = dict[str, Any]
+
+
+class Judges:
+    """Validation tasks of some draws of Cauchy."""
+
+    def __init__(self, draws: range):
+        fold = environment_folds(registry.environment("cauchy"), list(draws))
+        n, m, d = fold.train.x.shape[1:]
+        self.shape, self.draws = registry.Shape(n, m, d), draws
+        self.tasks = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), (fold.valid.context, fold.valid.query))
+        self.scale = jnp.repeat(fold.y_scale, fold.valid.context.mask.shape[1])
+
+    def scorer(self, structure: Row) -> Callable[[dict[str, jax.Array]], tuple[jax.Array, ...]]:
+        """Mean log-likelihood, RMSE and calibration error of a stack of settings."""
+        learner = registry.learner("vanilla-bnn", self.shape, **FIXED, **structure)
+        specs = learner.prior.specs(self.shape.d)
+
+        def of_task(s, context, query, scale, key):
+            centre = jax.tree.map(lambda p: jnp.full(p.shape, p.loc), specs)
+            layers = centre["level"]["net"]
+            for place, name in ((0, "reach"), (-1, "head")):
+                layers[place] = jax.tree.map(lambda level, by=s[name]: level + jnp.log(by), layers[place])
+            centre["loc"]["own"]["log_noise"] = jnp.log(s["noise"])
+            centre["log_sd"]["own"]["log_noise"] = jnp.log(s["noise_unit"])
+            prior = eqx.tree_at(
+                lambda p: (p.weights.spread, p.adaptation.optimizer.rate), learner.prior, (s["spread"], s["adapt_rate"])
+            )
+            said = prior.condition(centre, context, s["predict_beta"] * context.sizes.astype(float), key)(query.x)
+            below = said.cdf(query.y)[None] <= LEVELS[:, None]
+            share = jax.vmap(lambda inside: mean_over(query.mask, inside))(below)
+            error = jnp.sqrt(mean_over(query.mask, (said.mean - query.y) ** 2))
+            fit = mean_over(query.mask, said.log_prob(query.y)) - jnp.log(scale)
+            return fit, scale * error, jnp.abs(share - LEVELS).mean()
+
+        def of_setting(s):
+            keys = jax.random.split(jax.random.key(0), len(self.scale))
+            each = jax.vmap(lambda c, q, y, k: of_task(s, c, q, y, k))(*self.tasks, self.scale, keys)
+            return tuple(one.mean() for one in each)
+
+        return jax.jit(jax.vmap(of_setting))
+
+    def score(self, structure: Row, settings: list[Row], at_once: int) -> list[Row]:
+        """A row for each setting."""
+        rows, scorer = [], self.scorer(structure)
+        for at in range(0, len(settings), at_once):
+            some = settings[at : at + at_once]
+            filled = (some * at_once)[:at_once]  # one shape: nothing compiles again
+            found = zip(*scorer({name: jnp.asarray([s[name] for s in filled]) for name in SPACE}), strict=True)
+            for one, (fit, error, calibration) in zip(some, found, strict=False):
+                said = {"ll": float(fit), "rmse": float(error), "calibration": float(calibration)}
+                rows.append({"structure": structure, "settings": one} | said)
+        return rows
+
+
+def near(rows: list[Row], slack: float) -> list[Row]:
+    """Those within the slack of the best log-likelihood, the least calibration error first."""
+    best = max(row["ll"] for row in rows if np.isfinite(row["ll"]))
+    return sorted((row for row in rows if row["ll"] >= best - slack), key=lambda row: row["calibration"])
+
+
+def best(rows: list[Row], count: int) -> list[Row]:
+    """By log-likelihood."""
+    return sorted(rows, key=lambda row: -row["ll"])[:count]
+
+
+def again(rows: list[Row], judges: Judges, asked: argparse.Namespace, random: np.random.Generator | None) -> list[Row]:
+    """The settings of some rows, and neighbours of each where there are random numbers, with more networks."""
+
+    def moved(one: Row, random: np.random.Generator) -> Row:
+        return {name: float(f"{value * np.exp(random.normal(0, 0.2)):.4g}") for name, value in one.items()}
+
+    found = []
+    for layers in sorted({row["structure"]["layers"] for row in rows}):
+        mine = [row for row in rows if row["structure"]["layers"] == layers]
+        tried = [row["settings"] for row in mine]
+        if random is not None:
+            tried += [moved(row["settings"], random) for row in mine for _ in range(asked.neighbours)]
+        structure = mine[0]["structure"] | {"hypotheses": asked.networks[1]}
+        found += judges.score(structure, tried, asked.at_once)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, help="the folder of chosen settings")
+    parser.add_argument("--settings", type=int, default=512, help="of the first stage, for each number of layers")
+    parser.add_argument("--neighbours", type=int, default=10, help="of each of the best")
+    parser.add_argument("--at-once", type=int, default=8)
+    parser.add_argument("--networks", type=int, nargs=2, default=[20, 50], help="of the first stage, and of the others")
+    parser.add_argument("--steps", type=int, default=200, help="of a task's networks")
+    parser.add_argument("--draws", type=int, nargs=3, default=[5, 10, 10], help="that judge a stage, from draw 100 on")
+    asked = parser.parse_args()
+    few, more, other = asked.draws
+    first, second, third = (
+        Judges(range(start, start + count)) for start, count in ((100, few), (100, more), (100 + more, other))
+    )
+    random = np.random.default_rng(0)
+    drawn = draw_settings(SPACE, asked.settings, 0)
+    tried = [{name: float(f"{value:.4g}") for name, value in one.items()} for one in drawn]
+    same = {"hypotheses": asked.networks[0], "adapt_steps": asked.steps, "activation": "tanh"}
+    rows = [row for layers in (1, 2, 3) for row in first.score({"layers": layers} | same, tried, asked.at_once)]
+    around = again(near(rows, WIDE)[:12] + best(rows, 4), second, asked, random)
+    last = again(near(around, NARROW)[:16] + best(around, 4), third, asked, None)
+    known = {json.dumps([row["structure"], row["settings"]]): row for row in around}
+    share = more / (more + other)
+    both = []
+    for row in last:
+        before = known[json.dumps([row["structure"], row["settings"]])]
+        mixed = {name: share * before[name] + (1 - share) * row[name] for name in ("ll", "rmse", "calibration")}
+        both.append(row | mixed)
+    chosen = near(both, NARROW)[0]
+    asked.out.mkdir(parents=True, exist_ok=True)
+    for key in ("cauchy", "cauchy-20", "cauchy-5"):
+        record = {
+            "cell": f"{key}/vanilla-bnn",
+            "settings": FIXED | chosen["structure"] | chosen["settings"],
+            "fixed": {},
+            "by": "the least calibration error within .05 of the best mean log-likelihood, by searches in stages",
+            "score": round(chosen["ll"], 4),
+            "calibration_error": round(chosen["calibration"], 4),
+            "rmse": round(chosen["rmse"], 4),
+            "best_score": round(max(row["ll"] for row in both), 4),
+            "settings_tried": len(rows) + len(around),
+            "judged_on": f"validation tasks of draws 100 to {99 + more + other}",
+            "command": "python benchmarks/lone_networks.py --out chosen",
+            "device": jax.devices()[0].device_kind,
+        }
+        (asked.out / f"{key}.vanilla-bnn.chosen.json").write_text(json.dumps(record, indent=1) + "\n")
+    print(json.dumps(record, indent=1))
+
+
+if __name__ == "__main__":
+    main()
