@@ -25,7 +25,7 @@ from pacoh.bench.compare import Difference, paired
 from pacoh.bench.report import headline, write
 from pacoh.bench.run import Choice, Silence, run
 from pacoh.bench.store import Plan, Store
-from pacoh.bench.tables import Entry, Published, Results
+from pacoh.bench.tables import Entry, Published, Results, with_sd
 from pacoh.errors import PacohError
 from pacoh.tuning.space import FORMS, forms
 
@@ -369,6 +369,14 @@ def test_the_command_runs_resumes_and_reports(call, finished, tmp_path):
     assert "pacoh bench run" in (folder / "report.md").read_text()
 
 
+@pytest.mark.parametrize(
+    ("mean", "sd", "shown"),
+    [(1.234567, 0.0123, "1.235 ± 0.012"), (1.9077, 4e-10, "1.908"), (0.25, None, "0.25"), (-22.4, 43.1, "-22 ± 43")],
+)
+def test_numbers_have_the_digits_that_their_sd_warrants(mean, sd, shown):
+    assert with_sd(mean, sd) == shown
+
+
 def test_results_are_kept_with_five_digits_and_without_strangers(call, finished, tmp_path):
     folder = tmp_path / "kept"
     (folder / "cells").mkdir(parents=True)
@@ -382,7 +390,9 @@ def test_results_are_kept_with_five_digits_and_without_strangers(call, finished,
     np.testing.assert_allclose(*scores, rtol=5e-5)
     assert [float(f"{value:.5g}") for value in scores[1]] == scores[0] != scores[1]
     rows = [[line for line in tables(where).splitlines() if line.startswith("| PACOH")] for where in (folder, finished)]
-    assert rows[0] == rows[1] != []
+    assert [row.count("**") for row in rows[0]] == [row.count("**") for row in rows[1]] != []
+    shown = [[float(one) for one in re.findall(r"\d+\.\d+", "".join(part))] for part in rows]
+    np.testing.assert_allclose(*shown, rtol=0.02)  # an sd's last digit may differ
     tiny(tmp_path)
     assert "7 cells, 7 of them finished before" in call("bench", "run", tmp_path / "tiny.toml", "--out", folder).err
     next((folder / "cells").glob("*.context-mean.*")).unlink()

@@ -403,7 +403,8 @@ def test_a_network_alone_looks_as_finely_and_speaks_as_loudly_as_it_is_told():
         "waves": 0,
         "own_units": False,
         "spread": 0.5,
-        "hypotheses": 200,
+        "hypotheses": 50,
+        "adapt_steps": 1,
     }
 
     def prior_sd(**more):
@@ -419,6 +420,8 @@ def test_a_network_alone_looks_as_finely_and_speaks_as_loudly_as_it_is_told():
     assert np.all(prior_sd(reach=4.0) > 1.02 * prior_sd())  # units nearer to their limits; most is the last bias
     with pytest.raises(PacohError, match="reach is a positive number"):
         learner("vanilla-bnn", shape, reach=0.0)
+    with pytest.raises(PacohError, match="leave out draws, points"):
+        learner("vanilla-bnn", shape, points=5, draws=3)
 
 
 def test_tasks_of_levels_of_their_own_are_measured_in_their_own_units():

@@ -202,8 +202,8 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def with_sd(mean: float, sd: float | None) -> str:
-    """Mean and sd to the digits that the sd warrants."""
-    if sd is None or not np.isfinite(sd) or sd == 0:
+    """Mean and sd to the digits that the sd warrants; seeds that differ by rounding alone have none."""
+    if sd is None or not np.isfinite(sd) or sd <= 1e-6 * abs(mean):
         return number(mean)
     places = int(np.clip(1 - np.floor(np.log10(sd)), 0, 6))
     return f"{mean:.{places}f} ± {sd:.{places}f}"

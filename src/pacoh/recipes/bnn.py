@@ -162,6 +162,9 @@ def vanilla_bnn(
     default. Tasks of many points take more steps: on half of six meta-train sensors of Berkeley, learned from the
     other, 1,000 steps give an RMSE of .20 and 3,000 of .09.
     """
+    idle = sorted({"draws", "points", "average", "coupled"} & set(settings))
+    if idle:
+        raise PacohError(f"Vanilla BNN estimates no evidence and has one prior: leave out {', '.join(idle)}.")
     kind = _CLASSES if shape.classes is not None else _MANY if shape.m > MANY else _FEW
     both = kind._asdict() | settings
     rates, own_units = Rates(1.0, 1.0, both.pop("predict_beta")), both.pop("own_units")
