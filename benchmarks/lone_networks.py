@@ -21,10 +21,12 @@ import numpy as np
 
 from pacoh import registry
 from pacoh.learners.episodic import mean_over
+from pacoh.learners.vanilla import FixedModel
+from pacoh.metrics import CODE_LEVELS
 from pacoh.tuning.folds import environment_folds
 from pacoh.tuning.search import Range, draw_settings
 
-LEVELS = jnp.linspace(0.05, 0.95, 20)
+LEVELS = jnp.asarray(CODE_LEVELS)
 FIXED = {"exact": True, "waves": 0, "together": True, "own_units": False}
 SPACE = {
     "spread": Range(0.8, 5.0),
@@ -45,26 +47,26 @@ class Judges:
     def __init__(self, draws: range):
         fold = environment_folds(registry.environment("cauchy"), list(draws))
         n, m, d = fold.train.x.shape[1:]
-        self.shape, self.draws = registry.Shape(n, m, d), draws
+        self.shape = registry.Shape(n, m, d)
         self.tasks = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), (fold.valid.context, fold.valid.query))
         self.scale = jnp.repeat(fold.y_scale, fold.valid.context.mask.shape[1])
 
     def scorer(self, structure: Row) -> Callable[[dict[str, jax.Array]], tuple[jax.Array, ...]]:
         """Mean log-likelihood, RMSE and calibration error of a stack of settings."""
         learner = registry.learner("vanilla-bnn", self.shape, **FIXED, **structure)
-        specs = learner.prior.specs(self.shape.d)
+        alone = FixedModel(learner.prior, learner.rates, jnp.asarray(False), learner.reach, learner.head)
 
         def of_task(s, context, query, scale, key):
-            centre = jax.tree.map(lambda p: jnp.full(p.shape, p.loc), specs)
-            layers = centre["level"]["net"]
-            for place, name in ((0, "reach"), (-1, "head")):
-                layers[place] = jax.tree.map(lambda level, by=s[name]: level + jnp.log(by), layers[place])
-            centre["loc"]["own"]["log_noise"] = jnp.log(s["noise"])
-            centre["log_sd"]["own"]["log_noise"] = jnp.log(s["noise_unit"])
-            prior = eqx.tree_at(
-                lambda p: (p.weights.spread, p.adaptation.optimizer.rate), learner.prior, (s["spread"], s["adapt_rate"])
+            model = eqx.tree_at(
+                lambda m: (m.prior.weights.spread, m.prior.adaptation.optimizer.rate, m.reach, m.head),
+                alone,
+                (s["spread"], s["adapt_rate"], s["reach"], s["head"]),
             )
-            said = prior.condition(centre, context, s["predict_beta"] * context.sizes.astype(float), key)(query.x)
+            centre = model.centre(self.shape.d)
+            centre["loc"]["own"]["log_noise"] = jnp.log(s["noise"])  # these and beta are no arrays of the model
+            centre["log_sd"]["own"]["log_noise"] = jnp.log(s["noise_unit"])
+            beta = s["predict_beta"] * context.sizes.astype(float)
+            said = model.prior.condition(centre, context, beta, key)(query.x)
             below = said.cdf(query.y)[None] <= LEVELS[:, None]
             share = jax.vmap(lambda inside: mean_over(query.mask, inside))(below)
             error = jnp.sqrt(mean_over(query.mask, (said.mean - query.y) ** 2))

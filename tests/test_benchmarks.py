@@ -57,6 +57,8 @@ def test_a_job_is_compared_with_the_bayes_optimal_predictor(tmp_path):
 def test_settings_of_a_lone_network_are_chosen_and_can_be_used(tmp_path):
     small = ("--settings", 2, "--neighbours", 1, "--at-once", 2, "--networks", 2, 3, "--steps", 3, "--draws", 1, 1, 1)
     run("lone_networks.py", "--out", tmp_path, *small)
-    for key, settings in read_chosen(tmp_path).items():
-        assert key.endswith("/vanilla-bnn")
-        learner("vanilla-bnn", Shape(20, 20.0, 1), **settings)
+    chosen = read_chosen(tmp_path)
+    assert set(chosen) == {f"{key}/vanilla-bnn" for key in ("cauchy", "cauchy-20", "cauchy-5")}
+    for settings in chosen.values():
+        made = learner("vanilla-bnn", Shape(20, 20.0, 1), **settings)
+        assert float(made.reach) == pytest.approx(settings["reach"])

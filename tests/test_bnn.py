@@ -147,9 +147,8 @@ def test_a_skipping_network_adds_a_line_that_its_last_layer_holds(inner):
     x = jax.random.normal(jax.random.key(1), (6, 3))
     np.testing.assert_allclose(net(params, x), inner(params, x) + x @ slope, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(net.alone(params, x), net(params, x), rtol=1e-5, atol=1e-5)
-    if inner.widths:
-        features = net.features(params[:-1], x)
-        np.testing.assert_allclose(features @ net.head(params[-1]), net(params, x), rtol=1e-5, atol=1e-5)
+    features = net.features(params[:-1], x)
+    np.testing.assert_allclose(features @ net.head(params[-1]), net(params, x), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("net", [MLP((5, 4), "tanh", waves=3), Skipping(MLP((4,), "tanh"))])
