@@ -8,14 +8,14 @@ median and quartiles; runs that never get there count as one round more than the
 tasks are of another family: Hartmann-3 with its last input fixed for Branin, Hartmann-6 with its last three fixed for
 Hartmann-3, two Hartmann-3 side by side for Hartmann-6. `gp` fits a Matern kernel to the new task by MAP and knows no
 past task: it begins with d + 1 random points and goes on by UCB, a learned prior by expected improvement. Where the
-guard does not believe the past, the search goes on as `gp` does. All repeats of a method run in one `vmap`; pieces of
-them (`--first 1000 --repeats 10`) need less memory, and may run one after another.
+guard does not believe the past, the search goes on as `gp` does. Repeats whose models are of one kind (with basins, or
+without) run in one `vmap`; pieces of them (`--first 1000 --repeats 10`) need less memory, and may run one by one.
 """
 
 import argparse
 import csv
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -33,8 +33,8 @@ from pacoh.environments.base import Draw, named
 from pacoh.environments.optima import AbstractOptima, Branin, Hartmann3, Hartmann6, Objective
 from pacoh.learners.base import lanes
 from pacoh.optimize import UCB, LogEI, Real, Space, Thompson
-from pacoh.optimize.optimizer import likelihood, rows_for, untaught
-from pacoh.optimize.search import Effort, Known, Rule, from_box
+from pacoh.optimize.optimizer import landscapes, likelihood, rows_for, untaught
+from pacoh.optimize.search import APART, Effort, Known, Rule, farthest, from_box
 from pacoh.optimize.warp import Warp
 from pacoh.reading import Tasks
 
@@ -84,25 +84,32 @@ def past(name: str, number: int, other: bool, sizes: tuple[int, int]) -> Draw:
 
 def warped(tasks: Tasks, warp: Warp) -> Tasks:
     """The tasks with their values on another scale."""
-    return replace(tasks, y=tuple(map(warp, tasks.y)))
+    return replace(tasks, y=tuple(map(warp, tasks.y))) if warp.strength else tasks
 
 
-def models_of(method: str, name: str, asked: argparse.Namespace) -> tuple[list[api.Model], list[Warp]]:
+def unique(things: list[Any]) -> list[Any]:
+    return [one for i, one in enumerate(things) if one not in things[:i]]
+
+
+def models_of(method: str, name: str, asked: argparse.Namespace) -> list[tuple[api.Model, Warp]]:
     """A model a repeat, and the scale that it takes values on."""
     draws = [past(name, asked.first + i, method == "other", (asked.tasks, asked.points)) for i in range(asked.repeats)]
     given = {"steps": asked.steps, "particles": asked.particles}
     settings = {"guard": True} | {key: value for key, value in given.items() if value is not None}
-    warps = [Warp.of(draw.train.y) for draw in draws]
-    job = {"method": asked.method, "settings": settings}
-    plain = list(zip(train(job, draws), [Warp()] * len(draws), strict=True))
-    if asked.method != "moved-gp":
-        return tuple(map(list, zip(*plain, strict=True)))  # type: ignore[return-value]
-    others = [Draw(warped(draw.train, warp), None, None) for draw, warp in zip(draws, warps, strict=True)]  # type: ignore[arg-type]
-    both = zip(draws, plain, zip(train(job, others), warps, strict=True), strict=True)
-    chosen = [
-        max(pairs, key=lambda pair, y=draw.train.y: likelihood(*pair, np.concatenate(y))) for draw, *pairs in both
+    ways = [landscapes(draw.train.y, asked.method, settings) for draw in draws]
+    learned: list[list[tuple[api.Model, Warp]]] = [[] for _ in draws]
+    for extra in unique([way for of_draw in ways for way, _ in of_draw]):
+        jobs = [(i, warp) for i, of_draw in enumerate(ways) for way, warp in of_draw if way == extra]
+        tasks = [Draw(warped(draws[i].train, warp), None, None) for i, warp in jobs]  # type: ignore[arg-type]
+        models = train({"method": asked.method, "settings": settings | extra}, tasks)
+        for (i, warp), model in zip(jobs, models, strict=True):
+            learned[i].append((model, warp))
+    return [
+        pairs[0]
+        if len(pairs) == 1
+        else max(pairs, key=lambda pair, y=draw.train.y: likelihood(*pair, np.concatenate(y)))
+        for draw, pairs in zip(draws, learned, strict=True)
     ]
-    return tuple(map(list, zip(*chosen, strict=True)))  # type: ignore[return-value]
 
 
 @eqx.filter_jit
@@ -121,7 +128,7 @@ def suggest(metas: Any, known: Known, rule: Rule, space: Space, units: Any, keys
 class Lanes:
     """A model a repeat, with the scale that it takes values on: suggestions for all repeats in one call."""
 
-    def __init__(self, models: list[api.Model], warps: list[Warp], rule: Rule, space: Space):
+    def __init__(self, models: Sequence[api.Model], warps: Sequence[Warp], rule: Rule, space: Space):
         self.metas, self.warps, self.rule, self.space = lanes([model.meta for model in models]), warps, rule, space
         self.x_loc, self.x_scale, self.y_loc, self.y_scale = (
             np.stack([np.asarray(getattr(model.units, part), float) for model in models])
@@ -145,22 +152,38 @@ class Lanes:
         return np.asarray(suggest(self.metas, known, self.rule, self.space, units, keys))
 
 
+class Seeds:
+    """The random numbers of some of the repeats: a repeat's are its own, whichever run beside it."""
+
+    def __init__(self, first: int, repeats: int, chosen: list[int], d: int):
+        drawn = np.random.RandomState(30_000 + first).uniform(size=(d + 1, repeats, APART, d))
+        self.points, self.repeats, self.chosen = drawn[:, chosen], repeats, np.array(chosen)
+
+    def first(self, t: int, tried: np.ndarray, apart: bool) -> np.ndarray:
+        """A random point; those that come after a past keep apart from all others."""
+        points = self.points[t] if apart else self.points[t][:, :1]
+        return np.stack([farthest(*of) for of in zip(points, tried, strict=True)])
+
+    def keys(self, t: int) -> Any:
+        return jax.random.split(jax.random.fold_in(jax.random.key(0), t), self.repeats)[self.chosen]
+
+
 def optimise(
-    taught: Lanes | None, alone: Lanes, objectives: list[Values], rounds: int, first: int
+    taught: Lanes | None, alone: Lanes, objectives: list[Values], rounds: int, seeds: Seeds
 ) -> tuple[np.ndarray, np.ndarray]:
     """Values (repeats, rounds), and where the past chose. Where it is not believed, or there is none, the search goes
     on as `Optimizer` does: d + 1 points in all, random ones from then on, come before the GP's."""
     count, d = len(objectives), alone.space.width
-    random = np.random.RandomState(30_000 + first).uniform(size=(d + 1, count, d))
     u, values, believed = np.zeros((count, rounds, d)), np.zeros((count, rounds)), np.zeros((count, rounds), bool)
     for t in range(rounds):
-        keys = jax.random.split(jax.random.fold_in(jax.random.key(0), t), count)
+        keys = seeds.keys(t)
         told = (u[:, :t], values[:, :t])
         if taught is not None:
             data = taught.data(*told)
             believed[:, t] = np.asarray(believes(taught.metas, data, keys))
         if not believed[:, t].all():
-            u[:, t] = random[t] if t <= d else alone.suggest(alone.data(*told), keys)
+            first = t <= d
+            u[:, t] = seeds.first(t, told[0], taught is not None) if first else alone.suggest(alone.data(*told), keys)
         if taught is not None and believed[:, t].any():
             u[:, t] = np.where(believed[:, t, None], taught.suggest(data, keys), u[:, t])
         values[:, t] = [f(u[i, t][None])[0] for i, f in enumerate(objectives)]
@@ -183,9 +206,18 @@ def regrets(method: str, name: str, asked: argparse.Namespace) -> np.ndarray:
         values = np.stack([on_unit(f)(u) for f, u in zip(functions, drawn, strict=True)])
     else:
         after, without = (Rule(ACQUISITIONS[kind], False, False) for kind in (asked.acquisition, asked.alone))
-        taught = None if method == "gp" else Lanes(*models_of(method, name, asked), after, space)
-        alone = Lanes([untaught(space.width)] * asked.repeats, [Warp()] * asked.repeats, without, space)
-        values, believed = optimise(taught, alone, [on_unit(f) for f in functions], asked.rounds, asked.first)
+        taught = [None] * asked.repeats if method == "gp" else models_of(method, name, asked)
+        values, believed = np.zeros((asked.repeats, asked.rounds)), np.zeros((asked.repeats, asked.rounds), bool)
+        kinds = [None if pair is None else jax.tree.structure(pair[0].meta) for pair in taught]
+        for kind in unique(kinds):  # models of one kind are lanes of one program
+            mine = [i for i in range(asked.repeats) if kinds[i] == kind]
+            past = None if kind is None else Lanes(*zip(*(taught[i] for i in mine), strict=True), after, space)  # type: ignore[misc]
+            alone = Lanes([untaught(space.width)] * len(mine), [Warp()] * len(mine), without, space)
+            seeds = Seeds(asked.first, asked.repeats, mine, space.width)
+            values[mine], believed[mine] = optimise(
+                past, alone, [on_unit(functions[i]) for i in mine], asked.rounds, seeds
+            )
+            print(f"{name:10} {method:7} repeats {mine}", "with basins" if "basins" in str(kind) else "", flush=True)
         print(f"{name:10} {method:7} rounds that the past chose:", believed.sum(1).tolist(), flush=True)
     return np.stack([f.regret(v) for f, v in zip(functions, values, strict=True)])
 

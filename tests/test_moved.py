@@ -1,10 +1,12 @@
 """One landscape that tasks are moved on: its covariance, its evidence, its guard."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 
 import pacoh
 from pacoh.data import Dataset, pad, stack
@@ -22,6 +24,7 @@ from pacoh.learners.moved import (
     resampled,
 )
 from pacoh.learners.multitask import Rows
+from pacoh.priors.means import Basins
 from pacoh.registry import Shape, learner
 from pacoh.testing import ragged_tasks
 
@@ -142,6 +145,112 @@ def test_the_draws_of_moves_are_standard_normal():
     drawn = even_normals(256, 3)
     np.testing.assert_allclose(drawn.mean(0), 0, atol=0.02)
     np.testing.assert_allclose(drawn.std(0), 1, atol=0.03)
+
+
+def two_basins(x, shift=0.0, stretch=1.0):
+    """Basins of different widths at (-1, .5) and (.8, -.4)."""
+    u = x + shift
+    first = 2 * np.exp(-((u[:, 0] + 1) ** 2) / 0.5 - (u[:, 1] - 0.5) ** 2)
+    second = 3 * np.exp(-((u[:, 0] - 0.8) ** 2) / 0.8 - (u[:, 1] + 0.4) ** 2 / 0.3)
+    return -stretch * (first + second)
+
+
+def basin_tasks() -> tuple[Dataset, np.ndarray, np.ndarray]:
+    random = np.random.default_rng(4)
+    shifts, stretches = random.uniform(-0.4, 0.4, (6, 2)), random.uniform(0.6, 1.6, 6)
+    xs = random.uniform(-1.7, 1.7, (6, 12, 2))
+    pairs = [(x, two_basins(x, *move)) for x, *move in zip(xs, shifts, stretches, strict=True)]
+    return stack(pairs), shifts, stretches
+
+
+BASIN_TASKS, BASIN_SHIFTS, BASIN_STRETCHES = basin_tasks()
+
+
+@functools.cache
+def with_basins() -> MovedModel:
+    made = learner("moved-gp", Shape(6, 12, 2), steps=100, basins=3)
+    return made.fit(BASIN_TASKS, KEY)  # type: ignore[return-value]
+
+
+def test_basins_are_the_sum_of_their_bells():
+    random = np.random.default_rng(2)
+    mean, x = Basins(2), random.normal(size=(5, 3))
+    centre, log_length, height = random.normal(size=(2, 3)), random.normal(size=(2, 3)), np.array([1.5, -2.0])
+    bells = [norm(c, np.exp(s)).pdf(x) / norm(c, np.exp(s)).pdf(c) for c, s in zip(centre, log_length, strict=True)]
+    wanted = sum(h * bell.prod(1) for h, bell in zip(height, bells, strict=True))
+    params = {"centre": centre, "log_length": log_length, "height": height}
+    np.testing.assert_allclose(mean(jax.tree.map(jnp.asarray, params), jnp.asarray(x)), wanted, rtol=1e-4)
+
+
+def test_shifts_scales_and_basins_of_a_landscape_of_basins_are_found():
+    model = with_basins()
+    found = np.asarray(model.theta["shift"])
+    for axis in range(2):
+        assert np.corrcoef(found[:, axis], BASIN_SHIFTS[:, axis])[0, 1] > 0.99
+    assert np.corrcoef(model.theta["log_stretch"], np.log(BASIN_STRETCHES))[0, 1] > 0.99
+
+
+def test_training_leaves_fitted_basins_and_moves_alone_and_learns_the_rest():
+    made = learner("moved-gp", Shape(6, 12, 2), steps=100, basins=3)
+    assert isinstance(made, Moved)
+    problem = made.problem(BASIN_TASKS)
+    slopes = jax.grad(lambda theta: problem.log_density(theta, KEY))(with_basins().theta)
+    for name in ("basins", "shift", "log_stretch"):
+        assert all((leaf == 0).all() for leaf in jax.tree.leaves(slopes[name]))
+    assert all((leaf != 0).all() for leaf in jax.tree.leaves([slopes["own"], slopes["common"], slopes["log_level"]]))
+
+
+def test_what_is_open_about_basins_and_moves_is_their_linear_effect():
+    model, h = with_basins(), 1e-2
+    prior, theta, x = model.prior, model.theta, jnp.array([[0.3, -0.2], [1.1, 0.4], [-0.9, 0.6]])
+    units = {"centre": 1.4, "log_length": 0.8, "height": 3.0}
+    columns = []
+    for name in sorted(units):
+        for at in np.ndindex(theta["basins"][name].shape):
+            up, down = (
+                theta | {"basins": theta["basins"] | {name: theta["basins"][name].at[at].add(step)}} for step in (h, -h)
+            )
+            columns.append(0.3 * units[name] * (prior.shape(up, x) - prior.shape(down, x)) / (2 * h))
+    slopes = np.stack(columns, 1)
+    plain = prior.common.gram(theta["common"], x, x)
+    np.testing.assert_allclose(prior.shared(theta, x, x), plain + slopes @ slopes.T, atol=5e-3)
+    np.testing.assert_allclose(prior.shared_diag(theta, x), np.diag(prior.shared(theta, x, x)), rtol=1e-3)
+    moved = [(prior.shape(theta, x + h * e) - prior.shape(theta, x - h * e)) / (2 * h) for e in jnp.eye(2)]
+    wanted = 0.3 * np.stack([0.3 * moved[0], 0.3 * moved[1], 0.4 * prior.shape(theta, x)], 1)
+    np.testing.assert_allclose(prior.move_slopes(theta, x), wanted, atol=5e-3)
+
+
+def test_a_prediction_with_basins_is_that_of_one_gaussian_over_all_points_of_all_tasks():
+    model = with_basins()
+    prior, theta, z = model.prior, model.theta, jnp.array([0.4, -0.7, 0.2])
+    shift, stretch = model.move(z)
+    context = pad(x := np.array([[-0.5, 0.2], [0.4, -0.6], [1.3, 0.9]]), two_basins(x, 0.1, 1.2), 4)
+    query = jnp.array([[-1.0, 0.3], [0.7, -0.5]])
+    rows = Rows.of(BASIN_TASKS)
+    mine = jnp.concatenate([jnp.asarray(x), query])
+    places = jnp.concatenate([rows.x + theta["shift"][rows.task], mine + shift])
+    scales = jnp.concatenate([jnp.exp(theta["log_stretch"])[rows.task], jnp.full(5, stretch)])
+    gram = np.array(scales[:, None] * scales * prior.shared(theta, places, places), np.float64)
+    gram[:72, :72] = prior.gram(theta, rows)
+    gram[72:, 72:] += np.asarray(
+        prior.apart(theta, mine, mine) + KIND[0] ** 2 * prior.common.gram(theta["common"], places[72:], places[72:])
+    )
+    noise = float(prior.noise_variance(theta)) * np.r_[np.ones(72), np.full(3, float(KIND[1]) ** 2)]
+    mean = np.asarray(theta["level"] + scales * prior.shape(theta, places), np.float64)
+    y = np.concatenate([BASIN_TASKS.y.reshape(-1), context.y[:3]]) - mean[:75]
+    solve = np.linalg.solve(gram[:75, :75] + np.diag(noise), gram[:75, 75:])
+    said = MovedPredictor.of(model, (z[None], KIND[None]), context).latent(query)
+    np.testing.assert_allclose(said.mean, mean[75:] + y @ solve, atol=0.03)
+    np.testing.assert_allclose(said.std, np.sqrt(np.diag(gram[75:, 75:] - gram[75:, :75] @ solve)), atol=0.03)
+
+
+def test_five_points_tell_where_the_basins_of_a_new_task_lie():
+    x = np.array([[-0.6, 0.3], [0.9, -0.1], [0.2, -0.8], [-1.2, 0.9], [1.4, -0.9]])
+    context, query = pad(x, two_basins(x, 0.25, 1.3), 8), np.random.default_rng(5).uniform(-1.5, 1.5, (40, 2))
+    said = jax.jit(lambda: with_basins().adapt(context, KEY).latent(jnp.asarray(query, float)))()
+    errors = np.asarray(said.mean) - two_basins(query, 0.25, 1.3)
+    assert np.sqrt((errors**2).mean()) < 0.15  # the values' sd is near 1
+    assert np.sqrt(((errors / np.asarray(said.std)) ** 2).mean()) < 3
 
 
 @pytest.mark.slow

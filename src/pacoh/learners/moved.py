@@ -5,6 +5,11 @@ Given the shifts and scales, y is Gaussian over the points of all tasks: the hyp
 shifts, scales, kernels and noise have maximal density. A mean function that is the same for all tasks, however well it
 is learned, averages over the shifts, and no stationary covariance about it knows that one shift explains every point.
 
+With `basins` the mean of g is a sum of a few basins or hills. In many dimensions a kernel learns little from few
+points, and a sum of basins much, where the landscape is one: on Hartmann-6 all of it from ten tasks of 20 points. They
+are fitted first, with the moves, then held; what is open about them is in the covariance, as if the mean were linear in
+their parameters (a Laplace approximation), so a new task's points correct the basins, too.
+
 A new task is a draw of shifts and scales, weighed by what its points say. Where past points are few, the landscape is
 surer of itself than it should be: shifts and kernels have one value each, and a basin that no task has seen is none. So
 a new task may leave it, by a function of the landscape's kernel whose size is weighed like the moves, and may have less
@@ -27,7 +32,7 @@ from scipy.special import ndtri
 
 from pacoh.data import Dataset
 from pacoh.errors import PacohError
-from pacoh.inference.base import Particles, Problem
+from pacoh.inference.base import AbstractLogDensity, Adam, Particles, Problem, scan
 from pacoh.inference.map import MAP
 from pacoh.learners.base import AbstractMetaModel, AbstractTrainedLearner
 from pacoh.learners.multitask import MOST, AbstractJoint, Evidence, Rows, TaskStart
@@ -35,10 +40,13 @@ from pacoh.predictive import GaussianMixture
 from pacoh.priors.base import AbstractHyperPrior, AbstractPredictor, Param, log_mean_exp
 from pacoh.priors.gaussian import cholesky, log_normal, noisy
 from pacoh.priors.kernels import SE, AbstractKernel, Matern
+from pacoh.priors.means import Basins
 from pacoh.types import Key, Params, Scalar
 
 _OWN = 0.2  # the sd of r at which training starts, in learner units
 _SHIFT, _STRETCH = 0.3, 0.4  # sds of shifts (in those of the inputs) and of log scales, before any task is seen
+_OPEN = 0.3  # sds about fitted basins and moves before the tasks are seen again, in units of their priors
+_CURVED = 0.01  # the least noise beside basins
 _WORTH = 4.0  # how many tasks that belief is worth
 _LOOSE = (0.01, 0.1, 0.4, 1.2)  # sds of what a new task has for itself beside r, in those of the landscape
 _QUIET = (1.0, 0.25)  # its noise, in that of the past tasks, which takes in where their landscape is wrong
@@ -51,10 +59,12 @@ class MovedCovariance(AbstractJoint):
     common: AbstractKernel = SE()
     own: AbstractKernel = Matern()
     noise: float = eqx.field(static=True, default=0.05)
+    basins: Basins | None = None
 
     def specs(self, d: int, n: int) -> dict[str, Any]:
         """Tasks start where they are."""
-        return {
+        shape = {} if self.basins is None else {"basins": self.basins.specs(d)}
+        return shape | {
             "common": self.common.specs(d),
             "own": self.own.specs(d),
             "shift": Param((n, d), "move", unit=_SHIFT),
@@ -67,12 +77,52 @@ class MovedCovariance(AbstractJoint):
     def gram(self, theta: Params, rows: Rows) -> Float[Array, "N N"]:
         """The covariance over all points of all tasks."""
         x, stretch = self.placed(theta, rows)
-        shared = stretch[:, None] * stretch * self.common.gram(theta["common"], x, x)
-        return shared + (rows.task[:, None] == rows.task) * self.apart(theta, rows.x, rows.x)
+        shared = stretch[:, None] * stretch * self.shared(theta, x, x)
+        apart = self.apart(theta, rows.x, rows.x)
+        if self.basins is not None:
+            moving = stretch[:, None] * self.move_slopes(theta, x)
+            apart += moving @ moving.T
+        return shared + (rows.task[:, None] == rows.task) * apart
+
+    def mean(self, theta: Params, rows: Rows) -> Float[Array, " N"]:
+        """level + b_i m(x + s_i)."""
+        x, stretch = self.placed(theta, rows)
+        return theta["level"] + stretch * self.shape(theta, x)
+
+    def shape(self, theta: Params, x: Float[Array, "m d"]) -> Float[Array, " m"]:
+        """m, the mean of the landscape: its basins, or zero."""
+        return jnp.zeros(len(x)) if self.basins is None else self.basins(theta["basins"], x)
+
+    def shared(self, theta: Params, x: Float[Array, "a d"], z: Float[Array, "b d"]) -> Float[Array, "a b"]:
+        """The covariance of the landscape at its places: k_g, and what is left open about fitted basins."""
+        gram = self.common.gram(theta["common"], x, z)
+        return gram if self.basins is None else gram + self.slopes(theta, x) @ self.slopes(theta, z).T
+
+    def shared_diag(self, theta: Params, x: Float[Array, "a d"]) -> Float[Array, " a"]:
+        """The same of a place with itself."""
+        diag = self.common.diag(theta["common"], x)
+        return diag if self.basins is None else diag + (self.slopes(theta, x) ** 2).sum(-1)
+
+    def slopes(self, theta: Params, x: Float[Array, "m d"]) -> Float[Array, "m p"]:
+        """How the mean at a place changes with the basins' parameters, each by the sd that is left open."""
+        basins = self.basins
+        assert basins is not None
+        slopes = jax.vmap(jax.grad(lambda params, row: basins(params, row[None])[0]), (None, 0))(theta["basins"], x)
+        scaled = jax.tree.map(lambda spec, part: _OPEN * spec.unit * part, basins.specs(x.shape[-1]), slopes)
+        return jnp.concatenate([part.reshape(len(x), -1) for part in jax.tree.leaves(scaled)], 1)
+
+    def move_slopes(self, theta: Params, x: Float[Array, "m d"]) -> Float[Array, "m e"]:
+        """The same for a task's shift and log scale, at the scale 1."""
+        along = jax.vmap(jax.grad(lambda row: self.shape(theta, row[None])[0]))(x)
+        return _OPEN * jnp.concatenate([_SHIFT * along, _STRETCH * self.shape(theta, x)[:, None]], 1)
 
     def placed(self, theta: Params, rows: Rows) -> tuple[Float[Array, "N d"], Float[Array, " N"]]:
         """Where the points lie on the landscape, and the scales of their tasks."""
         return rows.x + theta["shift"][rows.task], jnp.exp(theta["log_stretch"][rows.task])
+
+    def noise_variance(self, theta: Params) -> Scalar:
+        """sigma^2. Basins are curved where their covariance takes them for straight, so they never fit exactly."""
+        return super().noise_variance(theta) + (0.0 if self.basins is None else _CURVED**2)
 
     def apart(self, theta: Params, x: Float[Array, "a d"], z: Float[Array, "b d"]) -> Float[Array, "a b"]:
         """What points of one task share beside the landscape: level^2 + k_r(x, z)."""
@@ -180,8 +230,8 @@ class MovedModel(AbstractMetaModel):
     def landscape(self, x: Float[Array, "m d"]) -> tuple[Float[Array, " m"], Float[Array, "m N"]]:
         """E g at places of the landscape, and rows h with cov(g(x), g(z)) = k_g(x, z) - h(x)'h(z)."""
         places, stretch = self.placed
-        cross = self.prior.common.gram(self.theta["common"], x, places) * stretch
-        return cross @ self.solved, cross @ self.inverse.T
+        cross = self.prior.shared(self.theta, x, places) * stretch
+        return self.prior.shape(self.theta, x) + cross @ self.solved, cross @ self.inverse.T
 
     def at(
         self, z: Float[Array, " e"], x: Float[Array, "m d"]
@@ -196,10 +246,9 @@ class MovedModel(AbstractMetaModel):
     ) -> Float[Array, "a b"]:
         """cov of f under a move, given the tasks; each side is (x, rows, places)."""
         (x, half, place), (w, other_half, other_place) = one, other
-        common = (self.move(z)[1] ** 2 + kind[0] ** 2) * self.prior.common.gram(
-            self.theta["common"], place, other_place
-        )
-        return common - half @ other_half.T + self.prior.apart(self.theta, x, w)
+        common = self.move(z)[1] ** 2 * self.prior.shared(self.theta, place, other_place)
+        loose = kind[0] ** 2 * self.prior.common.gram(self.theta["common"], place, other_place)
+        return common + loose - half @ other_half.T + self.prior.apart(self.theta, x, w)
 
     def noise_variance(self, kind: Float[Array, " 2"]) -> Scalar:
         """sigma^2 of a new task."""
@@ -209,8 +258,8 @@ class MovedModel(AbstractMetaModel):
         """E f under a move."""
         shift, stretch = self.move(z)
         places, stretches = self.placed
-        cross = self.prior.common.gram(self.theta["common"], x + shift, places) * stretches
-        return self.theta["level"] + stretch * (cross @ self.solved)
+        cross = self.prior.shared(self.theta, x + shift, places) * stretches
+        return self.theta["level"] + stretch * (self.prior.shape(self.theta, x + shift) + cross @ self.solved)
 
     def said(
         self, z: Float[Array, " e"], kind: Float[Array, " 2"], context: Dataset
@@ -310,8 +359,72 @@ class MovedPredictor(AbstractPredictor):
     def _marginal(self, move: tuple[Array, Array], given: tuple[Array, ...], x: Array) -> tuple[Array, Array]:
         model, (z, kind) = self.model, move
         mean, (_, rows, places), white = self._given(move, given, x)
-        common = (model.move(z)[1] ** 2 + kind[0] ** 2) * model.prior.common.diag(model.theta["common"], places)
+        common = model.move(z)[1] ** 2 * model.prior.shared_diag(model.theta, places)
+        common += kind[0] ** 2 * model.prior.common.diag(model.theta["common"], places)
         return mean, common + model.prior.apart_diag(model.theta, x) - (rows**2).sum(-1) - (white**2).sum(0)
+
+
+class Rough(AbstractLogDensity):
+    """ln p of the tasks where basins, moves and a level of each task explain them but for noise; no kernels."""
+
+    evidence: Evidence
+
+    def __call__(self, phi: Params, key: Key) -> Scalar:
+        """Up to a constant."""
+        theta, levels = phi
+        prior, rows = self.evidence.prior, self.evidence.rows
+        residual = jnp.where(rows.mask, self.evidence.y - prior.mean(theta, rows) - levels[rows.task], 0.0)
+        fit = -0.5 * (residual**2).sum() / prior.noise_variance(theta) - rows.mask.sum() * theta["log_noise"]
+        own = 0.5 * (levels**2).sum() * jnp.exp(-2 * theta["log_level"]) + len(levels) * theta["log_level"]
+        return fit - own + self.evidence.hyper_prior.log_prob(theta, key)
+
+
+class Settled(AbstractLogDensity):
+    """The evidence with basins and moves as they are: what is open about them is in the covariance."""
+
+    evidence: Evidence
+
+    def __call__(self, phi: Params, key: Key) -> Scalar:
+        """Up to a constant."""
+        fixed = {name: jax.lax.stop_gradient(phi[name]) for name in ("basins", "shift", "log_stretch")}
+        return self.evidence(phi | fixed, key)
+
+
+class BasinStart(eqx.Module):
+    """Starts training where basins and moves alone explain the tasks best: the likeliest of several ascents.
+
+    Each begins with its basins at points drawn by how far their values lie from the mean. One ascent alone may end with
+    two basins in one place, and a place without one.
+    """
+
+    start: TaskStart
+    evidence: Evidence
+    ascents: int = eqx.field(static=True)
+    steps: int = eqx.field(static=True, default=2000)
+
+    def __call__(self, key: Key) -> Params:
+        """One start."""
+        key_init, key_steps = jax.random.split(key)
+        density, engine = Rough(self.evidence), MAP(Adam(0.03, self.steps), restarts=self.ascents)
+        state = engine.init(density, self.guess, key_init)
+        state, _ = scan(engine, density, state, jax.random.split(key_steps, self.steps))
+        found = engine.draws(state, key)
+        values = jax.vmap(lambda phi: density(phi, key))(found)
+        best = jnp.argmax(jnp.where(jnp.isfinite(values), values, -jnp.inf))
+        return jax.tree.map(lambda leaf: leaf[best], found[0])
+
+    def guess(self, key: Key) -> tuple[Params, Float[Array, " n"]]:
+        """Where an ascent begins: theta, and a level for each task."""
+        key_theta, key_points, key_widths, key_heights = jax.random.split(key, 4)
+        theta, rows, y = self.start(key_theta), self.evidence.rows, self.evidence.y
+        basins = theta["basins"]
+        odds = jnp.where(rows.mask, jnp.exp(2 * jnp.abs(y)), 0.0)
+        chosen = jax.random.choice(key_points, len(y), basins["height"].shape, replace=False, p=odds / odds.sum())
+        widths = 0.3 + 0.3 * jax.random.normal(key_widths, basins["log_length"].shape)
+        heights = 0.5 + jnp.abs(jax.random.normal(key_heights, chosen.shape))
+        basins = {"centre": rows.x[chosen], "log_length": widths, "height": jnp.sign(y[chosen]) * heights}
+        theta |= {"basins": basins, "log_noise": jnp.log(jnp.asarray(0.4))}
+        return theta, jnp.zeros(self.start.n)
 
 
 class Moved(AbstractTrainedLearner):
@@ -327,7 +440,11 @@ class Moved(AbstractTrainedLearner):
         n, d = len(tasks.mask), tasks.x.shape[-1]
         hyper_prior = self.hyper_prior(self.prior.specs(d, n))
         density = Evidence(self.prior, hyper_prior, Rows.of(tasks), tasks.y.reshape(-1))
-        return Problem(self.inference, density, TaskStart(self.prior, d, n))
+        start = TaskStart(self.prior, d, n)
+        if self.prior.basins is None:
+            return Problem(self.inference, density, start)
+        ascents = max(4, min(32, 8000 // (n * tasks.mask.shape[-1])))  # as many as cost seconds
+        return Problem(self.inference, Settled(density), BasinStart(start, density, ascents))
 
     def model(self, state: Any, tasks: Dataset, key: Key) -> MovedModel:
         """The landscape given the tasks' points, which it keeps."""
@@ -335,7 +452,8 @@ class Moved(AbstractTrainedLearner):
         rows = Rows.of(tasks)
         factor = cholesky(noisy(self.prior.gram(theta, rows), rows.mask, self.prior.noise_variance(theta)))
         inverse = solve_triangular(factor, jnp.eye(len(factor), dtype=factor.dtype), lower=True)
-        solved = inverse.T @ (inverse @ jnp.where(rows.mask, tasks.y.reshape(-1) - theta["level"], 0.0))
+        residual = jnp.where(rows.mask, tasks.y.reshape(-1) - self.prior.mean(theta, rows), 0.0)
+        solved = inverse.T @ (inverse @ residual)
         places, stretch = self.prior.placed(theta, rows)
         kinds = jnp.array(list(product(_LOOSE, _QUIET)))
         moves = jnp.concatenate([theta["shift"], theta["log_stretch"][:, None]], 1)

@@ -42,6 +42,10 @@ class AbstractJoint(eqx.Module):
     def gram(self, theta: Params, rows: "Rows") -> Float[Array, "N N"]:
         """The covariance over all points of all tasks."""
 
+    def mean(self, theta: Params, rows: "Rows") -> Float[Array, " N"]:
+        """What is expected of the points of all tasks."""
+        return jnp.broadcast_to(theta["level"], rows.mask.shape)
+
     def noise_variance(self, theta: Params) -> Scalar:
         """sigma^2."""
         return jnp.exp(2 * theta["log_noise"])
@@ -88,7 +92,7 @@ class Rows(eqx.Module):
 
 
 class Evidence(AbstractLogDensity):
-    """ln N(y; level, K + sigma^2) + ln of the hyper-prior, K over the points of all tasks."""
+    """ln N(y; mean, K + sigma^2) + ln of the hyper-prior, K over the points of all tasks."""
 
     prior: AbstractJoint
     hyper_prior: AbstractHyperPrior
@@ -98,7 +102,7 @@ class Evidence(AbstractLogDensity):
     def __call__(self, phi: Params, key: Key) -> Scalar:
         """Up to a constant."""
         covariance = noisy(self.prior.gram(phi, self.rows), self.rows.mask, self.prior.noise_variance(phi))
-        residual = jnp.where(self.rows.mask, self.y - phi["level"], 0.0)
+        residual = jnp.where(self.rows.mask, self.y - self.prior.mean(phi, self.rows), 0.0)
         return log_normal(residual, covariance) + self.hyper_prior.log_prob(phi, key)
 
 

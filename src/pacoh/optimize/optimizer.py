@@ -18,12 +18,13 @@ from pacoh.learners.base import AbstractMetaModel
 from pacoh.learners.guard import Guarded
 from pacoh.learners.moved import MovedModel
 from pacoh.optimize.acquisition import UCB, AbstractAcquisition, LogEI
-from pacoh.optimize.search import Effort, Known, Rule, from_box, from_pool
+from pacoh.optimize.search import APART, Effort, Known, Rule, farthest, from_box, from_pool
 from pacoh.optimize.space import Pool, Space
 from pacoh.optimize.warp import Warp
 from pacoh.recipes.gp import lone_gp
 
 _GOALS = {"maximize": True, "minimize": False}
+_BASINS = 6  # of a landscape that is a sum of them
 _LEAST = 16  # rows of the smallest padded context: 50 rounds meet three shapes
 
 
@@ -66,16 +67,28 @@ def without_past(width: int, rule: Rule) -> Chooser:
     return Chooser(untaught(width), Warp(), rule, width + 1)
 
 
+def landscapes(values: Sequence[Any], method: str, given: Mapping[str, Any]) -> list[tuple[dict[str, Any], Warp]]:
+    """How past searches may be learned: settings and the scale of values; more than one way of a moved landscape.
+
+    As it is; of warped values, where these look more Gaussian; as a sum of basins, unless their number is given.
+    """
+    ways: list[tuple[dict[str, Any], Warp]] = [({}, Warp())]
+    if method == "moved-gp":
+        warp = Warp.of(values)
+        ways += [({}, warp)] if warp.strength else []
+        ways += [] if "basins" in given else [({"basins": _BASINS}, Warp())]
+    return ways
+
+
 def taught(tasks: Sequence[tuple[np.ndarray, np.ndarray]], method: str, **options: Any) -> tuple[Model, Warp]:
-    """The model of past searches, and the scale it takes values on: of a moved landscape the likelier of two."""
-    plain = fit(list(tasks), method, **options)
-    warp = Warp.of([values for _, values in tasks])
-    if warp.strength == 0 or _landscape(plain) is None:
-        return plain, Warp()
-    warped = fit([(rows, warp(values)) for rows, values in tasks], method, **options)
-    values = np.concatenate([values for _, values in tasks])
-    scores = [likelihood(plain, Warp(), values), likelihood(warped, warp, values)]
-    return (warped, warp) if scores[1] > scores[0] else (plain, Warp())
+    """The model of past searches, and the scale it takes values on: of moved landscapes the likeliest."""
+    values = [values for _, values in tasks]
+    learned: list[tuple[Model, Warp]] = []
+    for way, warp in landscapes(values, method, options):
+        warped = [(rows, warp(told)) for rows, told in tasks] if warp.strength else list(tasks)
+        learned.append((fit(warped, method, **options | way), warp))
+    told = np.concatenate(values)
+    return learned[0] if len(learned) == 1 else max(learned, key=lambda pair: likelihood(*pair, told))
 
 
 def likelihood(model: Model, warp: Warp, values: np.ndarray) -> float:
@@ -115,8 +128,9 @@ class Optimizer:
     model, whose prior knows better, and one more than there are columns without. Points of a `Space` are dicts, those
     of a `Pool` numbers of rows. Without `repeats` no point is suggested twice. `warp` is the scale that the model takes
     values on, where they were warped before it was fitted. With `alone`, a guarded model that does not believe what it
-    learned is set aside: the next point is the one that an optimiser without a model would try by this acquisition,
-    its random points among them.
+    learned is set aside: the next point is the one that an optimiser without a model would try by this acquisition.
+    Of its random first points those that are left then keep apart from what was tried, as a past that misleads may have
+    spent a point in a corner.
 
     A suggestion depends on the seed, on what was told and asked, and on nothing else, so a run that was saved and
     loaded goes on as if it had not been interrupted.
@@ -182,7 +196,7 @@ class Optimizer:
         """Learns from past searches over the same parameters, each (points, values), and begins the next one.
 
         `settings` are those of the method; without any, it is guarded against a past unlike the present. A moved
-        landscape is learned of the values or of warped ones, whichever are likelier under it. The next point is that of
+        landscape is learned as it is, of warped values, and as a sum of basins; the likeliest of them counts. The next point is that of
         the largest expected improvement, by UCB where the past is not believed, unless `acquisition` says otherwise;
         `rest` is as for any optimiser.
 
@@ -287,7 +301,9 @@ class Optimizer:
     def _random(self, key: Any) -> Any:
         if isinstance(self.where, Pool):
             return int(jax.random.choice(key, np.flatnonzero(self._open(self.where))))
-        return self.where.decode(np.asarray(jax.random.uniform(key, (1, self.where.width)), np.float64))[0]
+        drawn = jax.random.uniform(key, (1 if self.alone is None else APART, self.where.width))
+        row = farthest(np.asarray(drawn, np.float64), self.where.encode(self.points + self.pending))
+        return self.where.decode(row[None])[0]
 
     def _modelled(self, chooser: Chooser, key: Any) -> Any:
         given = (chooser.model.meta, self._known(chooser), chooser.rule)

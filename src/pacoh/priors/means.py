@@ -4,6 +4,7 @@ import abc
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from pacoh.priors.base import Param
@@ -60,6 +61,25 @@ class Network(AbstractMean):
     def __call__(self, params: Params, x: Float[Array, "m d"]) -> Float[Array, " m"]:
         """The output at each row."""
         return self.net(params, x)[:, 0]
+
+
+class Basins(AbstractMean):
+    """m(x) = sum_k height_k exp(-1/2 sum_j ((x_j - centre_kj) / length_kj)^2): basins and hills."""
+
+    count: int = eqx.field(static=True, default=6)
+
+    def specs(self, d: int) -> Any:
+        """Of each: where it lies, how wide it is along each input, how high (a basin: below zero)."""
+        return {
+            "centre": Param((self.count, d), "basin", unit=1.4),
+            "log_length": Param((self.count, d), "basin", unit=0.8),
+            "height": Param((self.count,), "basin", unit=3.0),
+        }
+
+    def __call__(self, params: Params, x: Float[Array, "m d"]) -> Float[Array, " m"]:
+        """The sum at each row."""
+        away = (x[:, None] - params["centre"]) * jnp.exp(-params["log_length"])
+        return jnp.exp(-0.5 * (away**2).sum(-1)) @ params["height"]
 
 
 class SumMean(AbstractMean):

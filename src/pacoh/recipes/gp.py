@@ -12,7 +12,7 @@ from pacoh.learners.vanilla import Vanilla
 from pacoh.priors.gp import GPPrior, paper_gp
 from pacoh.priors.hyper import NoHyperPrior
 from pacoh.priors.kernels import SE, AbstractKernel, Linear, Matern, Product, Sum, Warped, Waves
-from pacoh.priors.means import AbstractMean, Constant, LinearMean, Network, SumMean
+from pacoh.priors.means import AbstractMean, Basins, Constant, LinearMean, Network, SumMean
 from pacoh.priors.nets import MLP
 from pacoh.recipes.base import Shape, choose, group_prior, task_batch
 
@@ -157,14 +157,16 @@ def moved_gp(
     steps: int = 400,
     rate: float = 0.03,
     noise: float = 0.05,
+    basins: int = 0,
     draws: int = 256,
     kept: int = 32,
     adapt_steps: int = 10,
     sds: Mapping[str, float] | None = None,
 ) -> Moved:
-    """One landscape that tasks are moved on."""
+    """One landscape that tasks are moved on; with `basins` its mean is a sum of that many."""
     del shape
     engine = MAP(Adam(rate, steps))
+    shared = MovedCovariance(noise=noise, basins=Basins(basins) if basins else None)
     return Moved(
-        group_prior(ALONE | {"move": 1.0}, sds), MovedCovariance(noise=noise), engine, Search(draws, kept, adapt_steps)
+        group_prior(ALONE | {"move": 1.0, "basin": 1.0}, sds), shared, engine, Search(draws, kept, adapt_steps)
     )
