@@ -3,13 +3,16 @@
 Settings of one stage are scored together, `--at-once` of them in one `vmap`. First the prior's sds, noise, temperature
 and rate at random for one, two and three layers of 20 networks; then the neighbourhoods of the best, with 50 networks,
 on more tasks; then the best of these on other tasks. Chosen is the least calibration error among settings within .05
-of the best mean log-likelihood. On an H200 (12 minutes beside other work):
+of the best mean log-likelihood. Targets are on a scale on which those of the meta-train tasks look Gaussian (`warp`).
+With `--around` the first stage is the neighbourhood of settings that were chosen before. On one core, in 20 minutes:
 
-    python benchmarks/lone_networks.py --out chosen
+    python benchmarks/lone_networks.py --out chosen --around benchmarks/chosen/cauchy.vanilla-bnn.chosen.json \\
+        --layers 1 2 --settings 40 --neighbours 3 --networks 50 50 --at-once 1
 """
 
 import argparse
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,12 +25,13 @@ import numpy as np
 from pacoh import registry
 from pacoh.learners.episodic import mean_over
 from pacoh.learners.vanilla import FixedModel
+from pacoh.learners.warp import WarpedPredictor, scale_of, warped
 from pacoh.metrics import CODE_LEVELS
 from pacoh.tuning.folds import environment_folds
 from pacoh.tuning.search import Range, draw_settings
 
 LEVELS = jnp.asarray(CODE_LEVELS)
-FIXED = {"exact": True, "waves": 0, "together": True, "own_units": False}
+FIXED = {"exact": True, "waves": 0, "together": True, "own_units": False}  # and `warp`
 SPACE = {
     "spread": Range(0.8, 5.0),
     "reach": Range(0.5, 8.0),
@@ -48,6 +52,8 @@ class Judges:
         fold = environment_folds(registry.environment("cauchy"), list(draws))
         n, m, d = fold.train.x.shape[1:]
         self.shape = registry.Shape(n, m, d)
+        scales = jax.vmap(scale_of)(fold.train)
+        self.warps = jax.tree.map(lambda a: jnp.repeat(a, fold.valid.context.mask.shape[1]), scales)
         self.tasks = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), (fold.valid.context, fold.valid.query))
         self.scale = jnp.repeat(fold.y_scale, fold.valid.context.mask.shape[1])
 
@@ -56,7 +62,7 @@ class Judges:
         learner = registry.learner("vanilla-bnn", self.shape, **FIXED, **structure)
         alone = FixedModel(learner.prior, learner.rates, jnp.asarray(False), learner.reach, learner.head)
 
-        def of_task(s, context, query, scale, key):
+        def of_task(s, context, query, scale, warp, key):
             model = eqx.tree_at(
                 lambda m: (m.prior.weights.spread, m.prior.adaptation.optimizer.rate, m.reach, m.head),
                 alone,
@@ -66,7 +72,8 @@ class Judges:
             centre["loc"]["own"]["log_noise"] = jnp.log(s["noise"])  # these and beta are no arrays of the model
             centre["log_sd"]["own"]["log_noise"] = jnp.log(s["noise_unit"])
             beta = s["predict_beta"] * context.sizes.astype(float)
-            said = model.prior.condition(centre, context, beta, key)(query.x)
+            inner = model.prior.condition(centre, warped(warp, context), beta, key)
+            said = WarpedPredictor(inner, warp)(query.x)
             below = said.cdf(query.y)[None] <= LEVELS[:, None]
             share = jax.vmap(lambda inside: mean_over(query.mask, inside))(below)
             error = jnp.sqrt(mean_over(query.mask, (said.mean - query.y) ** 2))
@@ -75,7 +82,7 @@ class Judges:
 
         def of_setting(s):
             keys = jax.random.split(jax.random.key(0), len(self.scale))
-            each = jax.vmap(lambda c, q, y, k: of_task(s, c, q, y, k))(*self.tasks, self.scale, keys)
+            each = jax.vmap(lambda *of: of_task(s, *of))(*self.tasks, self.scale, self.warps, keys)
             return tuple(one.mean() for one in each)
 
         return jax.jit(jax.vmap(of_setting))
@@ -104,11 +111,13 @@ def best(rows: list[Row], count: int) -> list[Row]:
     return sorted(rows, key=lambda row: -row["ll"])[:count]
 
 
+def moved(one: Row, random: np.random.Generator, sd: float = 0.2) -> Row:
+    """A neighbour of some settings."""
+    return {name: float(f"{value * np.exp(random.normal(0, sd)):.4g}") for name, value in one.items()}
+
+
 def again(rows: list[Row], judges: Judges, asked: argparse.Namespace, random: np.random.Generator | None) -> list[Row]:
     """The settings of some rows, and neighbours of each where there are random numbers, with more networks."""
-
-    def moved(one: Row, random: np.random.Generator) -> Row:
-        return {name: float(f"{value * np.exp(random.normal(0, 0.2)):.4g}") for name, value in one.items()}
 
     found = []
     for layers in sorted({row["structure"]["layers"] for row in rows}):
@@ -125,6 +134,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="the folder of chosen settings")
     parser.add_argument("--settings", type=int, default=512, help="of the first stage, for each number of layers")
+    parser.add_argument("--around", type=Path, help="a file of chosen settings, whose neighbours come first")
+    parser.add_argument("--layers", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--neighbours", type=int, default=10, help="of each of the best")
     parser.add_argument("--at-once", type=int, default=8)
     parser.add_argument("--networks", type=int, nargs=2, default=[20, 50], help="of the first stage, and of the others")
@@ -136,10 +147,15 @@ def main() -> None:
         Judges(range(start, start + count)) for start, count in ((100, few), (100, more), (100 + more, other))
     )
     random = np.random.default_rng(0)
-    drawn = draw_settings(SPACE, asked.settings, 0)
-    tried = [{name: float(f"{value:.4g}") for name, value in one.items()} for one in drawn]
+    if asked.around is None:
+        drawn = draw_settings(SPACE, asked.settings, 0)
+        tried = [{name: float(f"{value:.4g}") for name, value in one.items()} for one in drawn]
+    else:
+        known = json.loads(asked.around.read_text())["settings"]
+        centre = {name: known[name] for name in SPACE}
+        tried = [centre, *(moved(centre, random, 0.35) for _ in range(asked.settings - 1))]
     same = {"hypotheses": asked.networks[0], "adapt_steps": asked.steps, "activation": "tanh"}
-    rows = [row for layers in (1, 2, 3) for row in first.score({"layers": layers} | same, tried, asked.at_once)]
+    rows = [row for layers in asked.layers for row in first.score({"layers": layers} | same, tried, asked.at_once)]
     around = again(near(rows, WIDE)[:12] + best(rows, 4), second, asked, random)
     last = again(near(around, NARROW)[:16] + best(around, 4), third, asked, None)
     known = {json.dumps([row["structure"], row["settings"]]): row for row in around}
@@ -154,7 +170,7 @@ def main() -> None:
     for key in ("cauchy", "cauchy-20", "cauchy-5"):
         record = {
             "cell": f"{key}/vanilla-bnn",
-            "settings": FIXED | chosen["structure"] | chosen["settings"],
+            "settings": {"warp": True} | FIXED | chosen["structure"] | chosen["settings"],
             "fixed": {},
             "by": "the least calibration error within .05 of the best mean log-likelihood, by searches in stages",
             "score": round(chosen["ll"], 4),
@@ -163,7 +179,7 @@ def main() -> None:
             "best_score": round(max(row["ll"] for row in both), 4),
             "settings_tried": len(rows) + len(around),
             "judged_on": f"validation tasks of draws 100 to {99 + more + other}",
-            "command": "python benchmarks/lone_networks.py --out chosen",
+            "command": " ".join(["python", *sys.argv]),
             "device": jax.devices()[0].device_kind,
         }
         (asked.out / f"{key}.vanilla-bnn.chosen.json").write_text(json.dumps(record, indent=1) + "\n")

@@ -22,8 +22,14 @@ _LOG_ROOT_TWO_PI = 0.5 * np.log(2 * np.pi)
 _NODES = 32  # of the quadrature, on either side of y
 
 
-def _spaces(array) -> tuple[ModuleType, ModuleType]:
-    """The array and special-function modules that `array` belongs to."""
+def spaces(array) -> tuple[ModuleType, ModuleType]:
+    """The array and special-function modules that `array` belongs to.
+
+    >>> import numpy as np
+    >>> from pacoh.predictive import spaces
+    >>> spaces(np.zeros(1))[0].__name__
+    'numpy'
+    """
     return (jnp, jax_special) if isinstance(array, jax.Array) else (np, scipy.special)
 
 
@@ -35,7 +41,7 @@ def mean_absolute(loc, scale):
     >>> mean_absolute(np.array([0.0, 5.0]), 1.0).round(4)  # sqrt(2/pi); nearly 5
     array([0.7979, 5.    ])
     """
-    xp, special = _spaces(loc)
+    xp, special = spaces(loc)
     z = loc / scale
     return scale * (2 * xp.exp(-0.5 * z**2 - _LOG_ROOT_TWO_PI) + z * (2 * special.ndtr(z) - 1))
 
@@ -191,7 +197,7 @@ class GaussianMixture(AbstractDistribution):
     @property
     def weights(self) -> Float[Array, "*n K 1"]:
         """Mixture weights that sum to one, ready to multiply with `loc`."""
-        xp, special = _spaces(self.loc)
+        xp, special = spaces(self.loc)
         if self.log_weights is None:
             return xp.full((*self.loc.shape[:-1], 1), 1.0 / self.loc.shape[-2])
         return (
@@ -208,25 +214,25 @@ class GaussianMixture(AbstractDistribution):
     @property
     def std(self) -> Float[Array, "*n q"]:
         """The predictive standard deviation: within and between components."""
-        xp, _ = _spaces(self.loc)
+        xp, _ = spaces(self.loc)
         spread = self.loc - self.mean[..., None, :]
         return xp.sqrt((self.weights * (self.scale**2 + spread**2)).sum(-2))
 
     def log_prob(self, y: Float[Array, "*n q"]) -> Float[Array, "*n q"]:
         """The log-density at y, point by point."""
-        xp, special = _spaces(self.loc)
+        xp, special = spaces(self.loc)
         z = (y[..., None, :] - self.loc) / self.scale
         terms = xp.log(self.weights) - 0.5 * z**2 - xp.log(self.scale) - _LOG_ROOT_TWO_PI
         return special.logsumexp(terms, -2)
 
     def cdf(self, y: Float[Array, "*n q"]) -> Float[Array, "*n q"]:
         """The probability of a value at or below y."""
-        _, special = _spaces(self.loc)
+        _, special = spaces(self.loc)
         return (self.weights * special.ndtr((y[..., None, :] - self.loc) / self.scale)).sum(-2)
 
     def quantile(self, p) -> Float[Array, "*n q"]:
         """The value below which a share p lies: bisection between the smallest and the largest component quantile."""
-        xp, special = _spaces(self.loc)
+        xp, special = spaces(self.loc)
         by_component = self.loc + self.scale * special.ndtri(xp.asarray(p, self.loc.dtype))
         low, high = by_component.min(-2), by_component.max(-2)
 
@@ -246,7 +252,7 @@ class GaussianMixture(AbstractDistribution):
 
     def sample(self, count: int, key: Key) -> Float[Array, "count *n q"]:
         """`count` independent draws at each query point."""
-        xp, _ = _spaces(self.loc)
+        xp, _ = spaces(self.loc)
         key_component, key_noise = jax.random.split(key)
         shape = (count, *self.mean.shape)
         logits = jnp.log(jnp.asarray(self.weights[..., 0]))[..., None, :]
@@ -262,10 +268,10 @@ class GaussianMixture(AbstractDistribution):
 
         Up to 64 components in closed form; with more, where all pairs cost more than a quadrature, by one.
         """
-        return self._crps_of_pairs(y) if self.loc.shape[-2] <= 2 * _NODES else self._crps_by_quadrature(y)
+        return self._crps_of_pairs(y) if self.loc.shape[-2] <= 2 * _NODES else crps_by_quadrature(self, y)
 
     def _crps_of_pairs(self, y):
-        xp, _ = _spaces(self.loc)
+        xp, _ = spaces(self.loc)
         first = (self.weights * mean_absolute(self.loc - y[..., None, :], self.scale)).sum(-2)
         second = xp.zeros_like(first)
         for k in range(self.loc.shape[-2]):
@@ -274,18 +280,6 @@ class GaussianMixture(AbstractDistribution):
             second = second + self.weights[..., k, :] * (self.weights * gaps).sum(-2)
         return first - 0.5 * second
 
-    def _crps_by_quadrature(self, y):
-        """int (F(t) - 1{t >= y})^2 dt by Gauss-Legendre on either side of y."""
-        xp, _ = _spaces(self.loc)
-        low, high = (self.loc - 8 * self.scale).min(-2), (self.loc + 8 * self.scale).max(-2)
-        y, beyond = xp.clip(y, low, high), xp.abs(y - xp.clip(y, low, high))  # outside, the integrand is 1
-        nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-        below = above = xp.zeros_like(y)
-        for node, weight in zip(0.5 * (1 + nodes), 0.5 * weights, strict=True):
-            below = below + weight * self.cdf(low + node * (y - low)) ** 2
-            above = above + weight * (1 - self.cdf(y + node * (high - y))) ** 2
-        return (y - low) * below + (high - y) * above + beyond
-
     def affine(self, loc, scale) -> "GaussianMixture":
         """The distribution of loc + scale * y, for a positive scale."""
         return GaussianMixture(loc + scale * self.loc, scale * self.scale, self.log_weights)
@@ -293,3 +287,25 @@ class GaussianMixture(AbstractDistribution):
     def first(self, count: int) -> "GaussianMixture":
         """The same at the first `count` query points alone."""
         return GaussianMixture(self.loc[..., :count], self.scale[..., :count], self.log_weights)
+
+
+def crps_by_quadrature(said: GaussianMixture, y, scale=lambda z: z, slope=lambda z: 1 + 0 * z):
+    """int (F(z) - 1{z >= y})^2 dt(z) by Gauss-Legendre on either side of y; t is another `scale` with this `slope`.
+
+    >>> import numpy as np
+    >>> from pacoh.predictive import GaussianMixture, crps_by_quadrature
+    >>> said = GaussianMixture(loc=np.array([[0.0]]), scale=np.array([[1.0]]))
+    >>> crps_by_quadrature(said, np.array([0.5])).round(6), said.crps(np.array([0.5])).round(6)
+    (array([0.331404]), array([0.331404]))
+    """
+    xp, _ = spaces(said.loc)
+    low, high = (said.loc - 8 * said.scale).min(-2), (said.loc + 8 * said.scale).max(-2)
+    inside = xp.clip(y, low, high)
+    y, beyond = inside, xp.abs(scale(y) - scale(inside))  # outside, the integrand is 1
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    below = above = xp.zeros_like(y)
+    for node, weight in zip(0.5 * (1 + nodes), 0.5 * weights, strict=True):
+        left, right = low + node * (y - low), y + node * (high - y)
+        below = below + weight * said.cdf(left) ** 2 * slope(left)
+        above = above + weight * (1 - said.cdf(right)) ** 2 * slope(right)
+    return (y - low) * below + (high - y) * above + beyond

@@ -29,6 +29,7 @@ from pacoh.learners.naive import ContextMean, LastValue, PooledRidge
 from pacoh.learners.naive_classes import MajorityClass, NearestPrototype
 from pacoh.learners.neural_process import Attention, Mean
 from pacoh.learners.pacoh import PACOH
+from pacoh.learners.warp import warp as warp_of
 from pacoh.priors.gp import GPPrior
 from pacoh.priors.weights import DiagonalGaussian
 from pacoh.recipes.base import Shape as Shape
@@ -243,8 +244,12 @@ def _check_kind(method: str, shape: Shape) -> None:
         raise PacohError(f"{method} is for targets that are {other}, and these are {kind}. Use {', '.join(able)}.")
 
 
-def learner(method: str, shape: Shape, *, guard: bool = False, **settings: Any) -> AbstractMetaLearner:
+def learner(
+    method: str, shape: Shape, *, guard: bool = False, warp: bool = False, **settings: Any
+) -> AbstractMetaLearner:
     """The learner that a name and settings stand for; `guard` mixes in a weak GP where a context asks for it.
+
+    With `warp` it learns and predicts numbers on a scale on which the targets of all tasks look Gaussian.
 
     >>> from pacoh import registry
     >>> type(registry.learner("pacoh-gp-map", registry.Shape(n=20, m=5.0, d=2), steps=500)).__name__
@@ -263,8 +268,19 @@ def learner(method: str, shape: Shape, *, guard: bool = False, **settings: Any) 
         made = METHODS[method].make(shape, **settings)
     except TypeError as error:
         raise PacohError(f"The settings of {method} do not fit: {error}.") from error
-    if not guard:
-        return made
+    made = _guarded(method, made) if guard else made
+    return _warped(method, shape, made) if warp else made
+
+
+def _warped(method: str, shape: Shape, made: AbstractMetaLearner) -> AbstractMetaLearner:
+    if shape.classes is not None:
+        raise PacohError("Only numbers can be on another scale, and these targets are classes: leave out `warp`.")
+    if not METHODS[method].distributional:
+        raise PacohError(f"A scale on which targets look Gaussian is for distributions; {method} predicts points.")
+    return warp_of(made)
+
+
+def _guarded(method: str, made: AbstractMetaLearner) -> Guard:
     if not isinstance(made, Moved) and not (isinstance(made, PACOH) and isinstance(made.prior, GPPrior)):
         raise PacohError(f"The guard is for methods that learn a GP prior; {method} has none to guard.")
     return Guard(made, own=lone_gp().model() if isinstance(made, Moved) else None)

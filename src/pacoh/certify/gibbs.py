@@ -19,6 +19,7 @@ from pacoh.priors.gp import GPPrior
 from pacoh.reading import Tasks
 from pacoh.theory import Rates
 from pacoh.types import Key, Params, Scalar
+from pacoh.warped import WarpedMixture
 
 
 class Posteriors(NamedTuple):
@@ -96,7 +97,9 @@ def predicted_losses(model: Model, tasks: Tasks, loss: AbstractLoss) -> np.ndarr
     latent, whole = _latent(model.meta, data, jax.random.split(jax.random.key(0), len(tasks)))
     latent, whole = (part.numpy().affine(model.units.y_loc, model.units.y_scale) for part in (latent, whole))
     if not isinstance(latent, GaussianMixture) or not isinstance(whole, GaussianMixture):
-        raise PacohError(f"A certificate needs a posterior over functions, and {model.card['method']} has none.")
+        none = f"{model.card['method']} has none"
+        reason = "this model was fitted with `warp`" if isinstance(whole, WarpedMixture) else none
+        raise PacohError(f"A certificate needs a Gaussian posterior over functions, and {reason}.")
     y = np.stack([np.pad(y, (0, data.mask.shape[-1] - len(y))) for y in tasks.y])
     sd, noise = np.asarray(latent.scale), np.sqrt(np.maximum(whole.scale**2 - latent.scale**2, 0.0))
     means = np.asarray(latent.weights) * loss.mean(y[:, None] - np.asarray(latent.loc), sd, noise)

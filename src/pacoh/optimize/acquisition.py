@@ -17,6 +17,7 @@ from pacoh.errors import PacohError
 from pacoh.predictive import AbstractPredictive, GaussianMixture, Point, mean_absolute
 from pacoh.priors.base import AbstractPredictor
 from pacoh.types import Key, Scalar
+from pacoh.warped import WarpedMixture
 
 Score = Callable[[Float[Array, "q d"]], Float[Array, " q"]]
 _LOG_ROOT_TWO_PI = 0.5 * float(np.log(2 * np.pi))
@@ -157,6 +158,8 @@ def gaussian(said: AbstractPredictive) -> GaussianMixture:
     """The predictive as the mixture that acquisition needs, or why it cannot be."""
     if isinstance(said, GaussianMixture):
         return said
+    if isinstance(said, WarpedMixture):
+        raise PacohError("Optimisation needs Gaussian mixtures, and this model was fitted with `warp`: leave it out.")
     kind = "points without a spread" if isinstance(said, Point) else "classes"
     raise PacohError(
         f"Optimisation needs a predictive distribution of numbers, and this model predicts {kind}: use a GP or "
