@@ -34,7 +34,7 @@ from pacoh.environments.optima import AbstractOptima, Branin, Hartmann3, Hartman
 from pacoh.learners.base import lanes
 from pacoh.optimize import UCB, LogEI, Real, Space, Thompson
 from pacoh.optimize.optimizer import landscapes, likelihood, rows_for, untaught
-from pacoh.optimize.search import APART, Effort, Known, Rule, farthest, from_box
+from pacoh.optimize.search import Effort, Known, Rule, from_box
 from pacoh.optimize.warp import Warp
 from pacoh.reading import Tasks
 
@@ -156,13 +156,8 @@ class Seeds:
     """The random numbers of some of the repeats: a repeat's are its own, whichever run beside it."""
 
     def __init__(self, first: int, repeats: int, chosen: list[int], d: int):
-        drawn = np.random.RandomState(30_000 + first).uniform(size=(d + 1, repeats, APART, d))
+        drawn = np.random.RandomState(30_000 + first).uniform(size=(d + 1, repeats, d))
         self.points, self.repeats, self.chosen = drawn[:, chosen], repeats, np.array(chosen)
-
-    def first(self, t: int, tried: np.ndarray, apart: bool) -> np.ndarray:
-        """A random point; those that come after a past keep apart from all others."""
-        points = self.points[t] if apart else self.points[t][:, :1]
-        return np.stack([farthest(*of) for of in zip(points, tried, strict=True)])
 
     def keys(self, t: int) -> Any:
         return jax.random.split(jax.random.fold_in(jax.random.key(0), t), self.repeats)[self.chosen]
@@ -182,8 +177,7 @@ def optimise(
             data = taught.data(*told)
             believed[:, t] = np.asarray(believes(taught.metas, data, keys))
         if not believed[:, t].all():
-            first = t <= d
-            u[:, t] = seeds.first(t, told[0], taught is not None) if first else alone.suggest(alone.data(*told), keys)
+            u[:, t] = seeds.points[t] if t <= d else alone.suggest(alone.data(*told), keys)
         if taught is not None and believed[:, t].any():
             u[:, t] = np.where(believed[:, t, None], taught.suggest(data, keys), u[:, t])
         values[:, t] = [f(u[i, t][None])[0] for i, f in enumerate(objectives)]

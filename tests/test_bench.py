@@ -21,7 +21,7 @@ from scipy.stats import ttest_rel
 from browser import fetches_nothing, look, needs_browser
 from pacoh import api, metrics, registry
 from pacoh.bench import executors, spec
-from pacoh.bench.compare import Difference, paired
+from pacoh.bench.compare import Difference, middling, paired
 from pacoh.bench.report import headline, write
 from pacoh.bench.run import Choice, Silence, run
 from pacoh.bench.store import Plan, Store
@@ -334,6 +334,21 @@ def test_a_method_without_seeds_stands_for_all_of_them():
     gap = paired({(29, s): values[s] for s in range(3)}, {(29, 0): np.ones(8)})
     assert gap is not None
     assert gap.mean == pytest.approx(values.mean() - 1)
+
+
+def test_a_seed_that_leaves_the_numbers_makes_a_method_no_rival_of_the_best():
+    values = 1 + 0.1 * np.random.default_rng(5).normal(size=(5, 10))
+    best = {(29, s): values[s] for s in range(5)}
+    wild = {(29, s): values[s] + (1e8 if s == 2 else 0.5) for s in range(5)}
+    gap, middle = paired(wild, best), middling(wild, best)
+    assert gap is not None
+    assert middle is not None
+    assert gap.mean <= 1.0001 * gap.error  # by the standard error alone it would be one
+    assert middle.mean == pytest.approx(0.5)
+    assert middle.mean > middle.error
+    near = middling({(29, s): values[s] + (0.01 if s % 2 else -0.02) for s in range(5)}, best)
+    assert near is not None
+    assert near.mean <= near.error
 
 
 def test_metrics_by_task_leave_out_tasks_without_queries():

@@ -426,12 +426,9 @@ def test_a_past_that_is_not_believed_leaves_room_for_random_points():
     within = Optimizer(model, space, effort=SMALL, seed=3)
     for optimizer in (taught, none, within):
         optimizer.tell([{"x": 0.0, "y": 0.5}], [5.0])  # the line says -1.5
-    first = taught.ask()
-    assert first == none.ask() != within.ask()
-    rows = space.encode([{"x": 0.0, "y": 0.5}, *first, *taught.ask()])  # the third is the last random one
-    gaps = np.linalg.norm(rows[:, None] - rows, axis=-1)
-    assert gaps[0, 1] > 0.95  # of all points one in nine is as far
-    assert gaps[2, :2].min() > 0.6
+    first = none.ask()
+    assert taught.ask() == first
+    assert within.ask() != first
 
 
 def test_a_saved_search_keeps_both_ways_to_choose(tmp_path: Path):

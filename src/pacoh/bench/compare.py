@@ -59,6 +59,24 @@ def paired(first: Lanes, second: Lanes) -> Difference | None:
     return Difference(mean, float(np.sqrt(whole)), float(whole**2 / below) if below > 0 else 0.0)
 
 
+def middling(first: Lanes, second: Lanes) -> Difference | None:
+    """first - second where one seed that ends in huge numbers says nothing; None where there is no common draw.
+
+    The median of the lanes' means, its error from their median absolute deviation and the tasks of the lane in the
+    middle. It has no test: degrees of freedom are none.
+    """
+    draws = sorted({draw for draw, _ in first} & {draw for draw, _ in second})
+    lanes = [lane for draw in draws for lane in _table(first, second, draw)]
+    if not lanes:
+        return None
+    means = np.array([lane.mean() for lane in lanes])
+    median = float(np.median(means))
+    spread = 1.4826 * float(np.median(np.abs(means - median)))
+    tasks = lanes[int(np.argmin(np.abs(means - median)))]
+    part = tasks.var(ddof=1) / len(tasks) if len(tasks) > 1 else 0.0
+    return Difference(median, float(np.sqrt(spread**2 / len(means) + part)), 0.0)
+
+
 def _table(first: Lanes, second: Lanes, draw: int) -> np.ndarray:
     """Differences (seeds, tasks) on one draw."""
     seeds = [sorted(seed for number, seed in lanes if number == draw) for lanes in (first, second)]

@@ -18,7 +18,7 @@ from pacoh.learners.base import AbstractMetaModel
 from pacoh.learners.guard import Guarded
 from pacoh.learners.moved import MovedModel
 from pacoh.optimize.acquisition import UCB, AbstractAcquisition, LogEI
-from pacoh.optimize.search import APART, Effort, Known, Rule, farthest, from_box, from_pool
+from pacoh.optimize.search import Effort, Known, Rule, from_box, from_pool
 from pacoh.optimize.space import Pool, Space
 from pacoh.optimize.warp import Warp
 from pacoh.recipes.gp import lone_gp
@@ -128,9 +128,8 @@ class Optimizer:
     model, whose prior knows better, and one more than there are columns without. Points of a `Space` are dicts, those
     of a `Pool` numbers of rows. Without `repeats` no point is suggested twice. `warp` is the scale that the model takes
     values on, where they were warped before it was fitted. With `alone`, a guarded model that does not believe what it
-    learned is set aside: the next point is the one that an optimiser without a model would try by this acquisition.
-    Of its random first points those that are left then keep apart from what was tried, as a past that misleads may have
-    spent a point in a corner.
+    learned is set aside: the next point is the one that an optimiser without a model would try by this acquisition,
+    its random points among them.
 
     A suggestion depends on the seed, on what was told and asked, and on nothing else, so a run that was saved and
     loaded goes on as if it had not been interrupted.
@@ -196,9 +195,9 @@ class Optimizer:
         """Learns from past searches over the same parameters, each (points, values), and begins the next one.
 
         `settings` are those of the method; without any, it is guarded against a past unlike the present. A moved
-        landscape is learned as it is, of warped values, and as a sum of basins; the likeliest of them counts. The next point is that of
-        the largest expected improvement, by UCB where the past is not believed, unless `acquisition` says otherwise;
-        `rest` is as for any optimiser.
+        landscape is learned as it is, of warped values, and as a sum of basins; the likeliest of them counts. The next
+        point is that of the largest expected improvement, by UCB where the past is not believed, unless `acquisition`
+        says otherwise; `rest` is as for any optimiser.
 
         >>> from pacoh.optimize import Effort, Optimizer, Real, Space
         >>> space, places = Space({"x": Real(0, 1)}), [0.0, 0.1, 0.3, 0.45, 0.6, 0.8, 1.0]
@@ -301,9 +300,7 @@ class Optimizer:
     def _random(self, key: Any) -> Any:
         if isinstance(self.where, Pool):
             return int(jax.random.choice(key, np.flatnonzero(self._open(self.where))))
-        drawn = jax.random.uniform(key, (1 if self.alone is None else APART, self.where.width))
-        row = farthest(np.asarray(drawn, np.float64), self.where.encode(self.points + self.pending))
-        return self.where.decode(row[None])[0]
+        return self.where.decode(np.asarray(jax.random.uniform(key, (1, self.where.width)), np.float64))[0]
 
     def _modelled(self, chooser: Chooser, key: Any) -> Any:
         given = (chooser.model.meta, self._known(chooser), chooser.rule)

@@ -8,7 +8,6 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from pacoh.data import Dataset
@@ -19,7 +18,6 @@ from pacoh.optimize.space import Space
 from pacoh.priors.base import AbstractPredictor
 from pacoh.types import Key
 
-APART = 64  # random points, of which the one that is farthest from all others counts
 _SAME = 1e-3  # rows of [0, 1] closer than this are the same point
 
 
@@ -131,18 +129,6 @@ def from_box(
         rows, reached = ascend(lambda rows: score((rows - loc) / scale), fresh, start, space, effort)
         candidates, values = jnp.concatenate([rows, candidates]), jnp.concatenate([reached, values])
     return candidates[jnp.argmax(values)]
-
-
-def farthest(candidates: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """The candidate whose nearest known row is farthest away; the first where nothing is known.
-
-    >>> import numpy as np
-    >>> from pacoh.optimize.search import farthest
-    >>> farthest(np.array([[0.4], [0.9], [0.1]]), np.array([[0.0], [0.2]])).tolist()
-    [0.9]
-    """
-    gaps = ((candidates[:, None] - known[None]) ** 2).sum(-1)
-    return candidates[np.argmax(gaps.min(-1, initial=np.inf))]
 
 
 def _around(centre: Array, known: Array, count: int, key: Key) -> Array:
