@@ -152,6 +152,7 @@ def test_skewed_targets_are_predicted_better_and_never_below_what_can_be():
     assert scores[True] > scores[False] + 0.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHECKS)
 def test_a_learner_on_another_scale_passes_the_suite(name):
     reason = check(name, prepare("vanilla-gp", settings={"steps": 20, "warp": True}))
