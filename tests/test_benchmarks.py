@@ -7,9 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pacoh.bench.spec import read_chosen
+from pacoh.learners.warp import Warped
 from pacoh.registry import Shape, learner
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
@@ -61,4 +63,15 @@ def test_settings_of_a_lone_network_are_chosen_and_can_be_used(tmp_path):
     assert set(chosen) == {f"{key}/vanilla-bnn" for key in ("cauchy", "cauchy-20", "cauchy-5")}
     for settings in chosen.values():
         made = learner("vanilla-bnn", Shape(20, 20.0, 1), **settings)
-        assert float(made.reach) == pytest.approx(settings["reach"])
+        assert isinstance(made, Warped)
+        assert float(made.learner.reach) == pytest.approx(settings["reach"])  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+def test_the_search_of_a_lone_network_goes_on_around_what_was_chosen(tmp_path):
+    small = ("--settings", 2, "--neighbours", 0, "--at-once", 2, "--networks", 2, 2, "--steps", 3, "--draws", 1, 1, 1)
+    known = FOLDER / "chosen" / "cauchy.vanilla-bnn.chosen.json"
+    run("lone_networks.py", "--out", tmp_path, "--around", known, "--layers", 1, *small)
+    before, after = (json.loads(path.read_text())["settings"] for path in (known, tmp_path / known.name))
+    for name in ("spread", "reach", "head", "noise", "predict_beta"):  # a neighbour: within five of its sds
+        assert abs(np.log(after[name] / before[name])) < 5 * 0.35
