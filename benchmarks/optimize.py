@@ -7,8 +7,9 @@ its regret in shares of the range, and the best so far. The table shows the roun
 median and quartiles; runs that never get there count as one round more than there were. `other` means that the past
 tasks are of another family: Hartmann-3 with its last input fixed for Branin, Hartmann-6 with its last three fixed for
 Hartmann-3, two Hartmann-3 side by side for Hartmann-6. `gp` fits a Matern kernel to the new task by MAP and knows no
-past task: it begins with d + 1 random points and goes on by UCB, a learned prior by expected improvement. Where the
-guard does not believe the past, the search goes on as `gp` does. Repeats whose models are of one kind (with basins, or
+past task: it begins with d + 1 random points and goes on by UCB, `gp-ei` by expected improvement, as a learned prior
+does. Where the guard does not believe the past, and at every second point while it finds nothing better, the search
+goes on as `gp-ei` does. Repeats whose models are of one kind (with basins, or
 without) run in one `vmap`; pieces of them (`--first 1000 --repeats 10`) need less memory, and may run one by one.
 """
 
@@ -33,14 +34,15 @@ from pacoh.environments.base import Draw, named
 from pacoh.environments.optima import AbstractOptima, Branin, Hartmann3, Hartmann6, Objective
 from pacoh.learners.base import lanes
 from pacoh.optimize import UCB, LogEI, Real, Space, Thompson
-from pacoh.optimize.optimizer import landscapes, likelihood, rows_for, untaught
+from pacoh.optimize.optimizer import gives_way, landscapes, likelihood, rows_for, untaught
 from pacoh.optimize.search import Effort, Known, Rule, from_box
 from pacoh.optimize.warp import Warp
 from pacoh.reading import Tasks
 
 FAMILIES: dict[str, AbstractOptima] = {"branin": Branin(), "hartmann3": Hartmann3(), "hartmann6": Hartmann6()}
 ACQUISITIONS = {"ucb": UCB(), "ei": LogEI(), "ts": Thompson()}
-METHODS = ("random", "gp", "pacoh", "other")
+LONE = {"gp": "ucb", "gp-ei": "ei"}
+METHODS = ("random", *LONE, "pacoh", "other")
 CLOSE = 0.01
 Values = Callable[[np.ndarray], np.ndarray]
 
@@ -175,7 +177,8 @@ def optimise(
         told = (u[:, :t], values[:, :t])
         if taught is not None:
             data = taught.data(*told)
-            believed[:, t] = np.asarray(believes(taught.metas, data, keys))
+            trusted = np.asarray(believes(taught.metas, data, keys))
+            believed[:, t] = trusted & [not gives_way(row[:t], False, d) for row in values]
         if not believed[:, t].all():
             u[:, t] = seeds.points[t] if t <= d else alone.suggest(alone.data(*told), keys)
         if taught is not None and believed[:, t].any():
@@ -199,8 +202,9 @@ def regrets(method: str, name: str, asked: argparse.Namespace) -> np.ndarray:
         ]
         values = np.stack([on_unit(f)(u) for f, u in zip(functions, drawn, strict=True)])
     else:
-        after, without = (Rule(ACQUISITIONS[kind], False, False) for kind in (asked.acquisition, asked.alone))
-        taught = [None] * asked.repeats if method == "gp" else models_of(method, name, asked)
+        kinds_of_rule = (asked.acquisition, LONE.get(method, asked.alone))
+        after, without = (Rule(ACQUISITIONS[kind], False, False) for kind in kinds_of_rule)
+        taught = [None] * asked.repeats if method in LONE else models_of(method, name, asked)
         values, believed = np.zeros((asked.repeats, asked.rounds)), np.zeros((asked.repeats, asked.rounds), bool)
         kinds = [None if pair is None else jax.tree.structure(pair[0].meta) for pair in taught]
         for kind in unique(kinds):  # models of one kind are lanes of one program
@@ -232,9 +236,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--method", default="moved-gp", help="what learns the prior")
     parser.add_argument("--acquisition", choices=list(ACQUISITIONS), default="ei", help="with a past")
-    parser.add_argument(
-        "--alone", choices=list(ACQUISITIONS), default="ucb", help="without, or where it is not believed"
-    )
+    parser.add_argument("--alone", choices=list(ACQUISITIONS), default="ei", help="where the past is not believed")
     parser.add_argument("--tasks", type=int, default=10)
     parser.add_argument("--points", type=int, default=20)
     parser.add_argument("--particles", type=int, help="Stein particles, where not as by default")

@@ -38,10 +38,10 @@ def test_rounds_to_the_optimum_are_counted_for_every_method(tmp_path):
     out = tmp_path / "rounds.csv"
     said = run("optimize.py", out, "--families", "branin", "--rounds", 5, "--repeats", 2, "--steps", 20)
     rows = list(csv.DictReader(out.open()))
-    assert {row["method"] for row in rows} == {"random", "gp", "pacoh", "other"}
-    assert len(rows) == 4 * 2 * 5
+    assert {row["method"] for row in rows} == {"random", "gp", "gp-ei", "pacoh", "other"}
+    assert len(rows) == 5 * 2 * 5
     assert all(float(row["best"]) <= float(row["regret"]) for row in rows)
-    assert said.count("rounds to 1%") == 4
+    assert said.count("rounds to 1%") == 5
 
 
 @pytest.mark.slow

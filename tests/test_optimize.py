@@ -21,7 +21,7 @@ from pacoh.learners.guard import Guarded, weak_gp, weak_phis
 from pacoh.learners.pacoh import PACOHModel
 from pacoh.optimize import UCB, Choice, Effort, Integer, LogEI, Optimizer, Pool, Real, Space, Thompson
 from pacoh.optimize.acquisition import Flipped, log_expected_improvement, log_h, mean_deviation
-from pacoh.optimize.optimizer import rows_for
+from pacoh.optimize.optimizer import gives_way, rows_for
 from pacoh.optimize.search import Known, Rule, from_box
 from pacoh.optimize.warp import Warp
 from pacoh.predictive import GaussianMixture
@@ -415,6 +415,24 @@ def test_where_the_past_is_not_believed_the_search_is_the_one_without_a_past():
             optimizer.tell(points, values)
         expected = asked["prior" if same else "none"].ask()[0]["x"]
         assert taught.ask()[0]["x"] == pytest.approx(expected, abs=1e-3)
+
+
+def test_a_past_that_finds_nothing_better_leaves_every_second_point_to_a_search_without_it():
+    space, line = Space({"x": Real(0, 1)}), made(1, 3.0, sds=(0.05, 0.05))
+
+    def asked(model, xs, **rest):
+        points = [{"x": x} for x in xs]
+        optimizer = Optimizer(model, space, effort=SMALL, seed=5, **rest)
+        optimizer.tell(points, [3.0 * (point["x"] - 0.5) for point in points])  # what the prior believes
+        return optimizer.ask()[0]["x"]
+
+    for xs, first in (((0.9, 0.5), "prior"), ((0.5, 0.9), "none"), ((0.5, 0.9, 0.8), "prior")):  # the best, and since
+        alone = {"prior": asked(line, xs, acquisition=LogEI()), "none": asked(None, xs, acquisition=LogEI())}
+        after = asked(guarded(3.0), xs, acquisition=LogEI(), alone=LogEI())
+        assert abs(alone["prior"] - alone["none"]) > 0.1
+        assert after == pytest.approx(alone[first], abs=1e-3)
+    assert [gives_way([1.0, 2.0], True, 2, waiting) for waiting in range(5)] == [False, False, True, False, True]
+    assert not gives_way([], False, 0)
 
 
 def test_a_past_that_is_not_believed_leaves_room_for_random_points():

@@ -41,8 +41,8 @@ class YeoJohnson(eqx.Module):
             psi = _psi(values, power, jnp)
             loc = jnp.where(mask, psi, 0.0).sum() / count
             scale = jnp.sqrt(jnp.where(mask, (psi - loc) ** 2, 0.0).sum() / count)
-            slopes = (power - 1) * jnp.sign(values) * jnp.log1p(jnp.abs(values))
-            return jnp.where(mask, slopes, 0.0).sum() - count * jnp.log(scale), YeoJohnson(power, loc, scale)
+            slopes = jnp.where(mask, _log_bend(values, power, jnp), 0.0)
+            return slopes.sum() - count * jnp.log(scale), YeoJohnson(power, loc, scale)
 
         likely, warps = jax.vmap(under)(jnp.asarray(_POWERS, values.dtype))
         best = jax.tree.map(lambda leaf: leaf[jnp.argmax(likely)], warps)
@@ -68,7 +68,7 @@ class YeoJohnson(eqx.Module):
         """ln dw/du."""
         xp, _ = spaces(u)
         power, _, scale = self._columns(xp)
-        return (power - 1) * xp.sign(u) * xp.log1p(xp.abs(u)) - xp.log(scale)
+        return _log_bend(u, power, xp) - xp.log(scale)
 
     def _columns(self, xp):
         return (xp.asarray(part)[..., None] for part in (self.power, self.loc, self.scale))
@@ -77,6 +77,11 @@ class YeoJohnson(eqx.Module):
 def _psi(u, power, xp):
     own = xp.where(u >= 0, power, 2 - power)
     return xp.sign(u) * xp.expm1(own * xp.log1p(xp.abs(u))) / own
+
+
+def _log_bend(u, power, xp):
+    """ln dpsi/du."""
+    return (power - 1) * xp.sign(u) * xp.log1p(xp.abs(u))
 
 
 class WarpedMixture(AbstractDistribution):

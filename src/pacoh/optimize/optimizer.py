@@ -67,6 +67,21 @@ def without_past(width: int, rule: Rule) -> Chooser:
     return Chooser(untaught(width), Warp(), rule, width + 1)
 
 
+def gives_way(values: Sequence[float], maximize: bool, width: int, pending: int = 0) -> bool:
+    """Whether a past that is believed leaves the next point to a search without it: it is wrong, or has no more to say.
+
+    After as many points as there are columns without a better value, it does so every second time.
+
+    >>> from pacoh.optimize.optimizer import gives_way
+    >>> [gives_way([3.0, 1.0, *[2.0] * count], False, 2) for count in range(6)]
+    [False, False, True, False, True, False]
+    """
+    if not len(values):
+        return False
+    since = len(values) - 1 - int(np.argmax(values) if maximize else np.argmin(values)) + pending
+    return since >= width and (since - width) % 2 == 0
+
+
 def landscapes(values: Sequence[Any], method: str, given: Mapping[str, Any]) -> list[tuple[dict[str, Any], Warp]]:
     """How past searches may be learned: settings and the scale of values; more than one way of a moved landscape.
 
@@ -129,7 +144,7 @@ class Optimizer:
     of a `Pool` numbers of rows. Without `repeats` no point is suggested twice. `warp` is the scale that the model takes
     values on, where they were warped before it was fitted. With `alone`, a guarded model that does not believe what it
     learned is set aside: the next point is the one that an optimiser without a model would try by this acquisition,
-    its random points among them.
+    its random points among them. So is every second point while the model finds nothing better (`gives_way`).
 
     A suggestion depends on the seed, on what was told and asked, and on nothing else, so a run that was saved and
     loaded goes on as if it had not been interrupted.
@@ -196,8 +211,8 @@ class Optimizer:
 
         `settings` are those of the method; without any, it is guarded against a past unlike the present. A moved
         landscape is learned as it is, of warped values, and as a sum of basins; the likeliest of them counts. The next
-        point is that of the largest expected improvement, by UCB where the past is not believed, unless `acquisition`
-        says otherwise; `rest` is as for any optimiser.
+        point is that of the largest expected improvement, with the past and without, unless `acquisition` says
+        otherwise; `rest` is as for any optimiser.
 
         >>> from pacoh.optimize import Effort, Optimizer, Real, Space
         >>> space, places = Space({"x": Real(0, 1)}), [0.0, 0.1, 0.3, 0.45, 0.6, 0.8, 1.0]
@@ -210,10 +225,9 @@ class Optimizer:
         """
         tasks = [(where.encode(points), np.asarray(values, np.float64)) for points, values in past]
         options: dict[str, Any] = {"guard": True} if settings is None else dict(settings)
-        rest = {"alone": UCB() if acquisition is None else acquisition} | rest
-        rest["acquisition"] = LogEI() if acquisition is None else acquisition
+        rule = LogEI() if acquisition is None else acquisition
         model, warp = taught(tasks, method, seed=seed, **options)
-        return Optimizer(model, where, warp=warp, seed=seed, **rest)
+        return Optimizer(model, where, acquisition=rule, warp=warp, seed=seed, **({"alone": rule} | rest))
 
     def ask(self, n: int = 1) -> list[Any]:
         """The next n points to try, pending until they are told."""
@@ -293,7 +307,10 @@ class Optimizer:
         """The model that was given; where it is guarded and not believed, what there is without one."""
         taught = Chooser(self.model, self.warp, self.rule, self.initial)
         meta = self.model.meta
-        if self.alone is None or not isinstance(meta, Guarded) or bool(_believes(meta, self._known(taught)[0], key)):
+        if self.alone is None or not isinstance(meta, Guarded):
+            return taught
+        idle = gives_way(self.values, self.rule.maximize, self.where.width, len(self.pending))
+        if not idle and bool(_believes(meta, self._known(taught)[0], key)):
             return taught
         return without_past(self.where.width, self.alone)
 

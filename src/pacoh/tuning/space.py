@@ -72,7 +72,8 @@ SPACES: dict[str, dict[str, Range]] = {
 _ROUGH = {"kernel": "matern12"}  # what was seen last counts most
 _LINEAR = {"mean": "linear"}
 _DEEP = {"kernel": "network"}
-_GP_FORMS = (_LINEAR, _ROUGH | _LINEAR, _ROUGH, _DEEP, _DEEP | _LINEAR)
+_BOTH = {"kernel": "network+matern12", "mean": "linear"}
+_GP_FORMS = (_LINEAR, _ROUGH | _LINEAR, _ROUGH, _DEEP, _DEEP | _LINEAR, _BOTH)
 _GELU, _TANH, _RELU = ({"activation": name} for name in ("gelu", "tanh", "relu"))
 
 _SKIP = {"skip": True}  # a line beside the network, where test tasks may lie outside what was seen
@@ -86,7 +87,7 @@ FORMS: dict[str, tuple[dict[str, Any], ...]] = {
     "vanilla-bnn": (_TANH, _RELU, _EXACT, _EXACT | _TANH, _EXACT | _SKIP),
     **dict.fromkeys(("pacoh-gp-map", "pacoh-gp-svgd", "pacoh-gp-vi"), _GP_FORMS),
     **dict.fromkeys(("pacoh-nn-map", "pacoh-nn-svgd", "pacoh-nn-vi"), (_TANH, _RELU, _SKIP)),
-    "mll-gp": ({"kernel": "se+linear"}, _ROUGH, _ROUGH | _LINEAR, _LINEAR),
+    "mll-gp": ({"kernel": "se+linear"}, _ROUGH, _ROUGH | _LINEAR, _LINEAR, _BOTH),
     **dict.fromkeys(("maml", "fo-maml", "reptile", "mr-maml-w", "mr-maml-a"), _EPISODES),
     **dict.fromkeys(("bmaml", "np", "cnp", "anp"), _EPISODES),
     **dict.fromkeys(("mlap-m", "mlap-s"), (_LONGEST, _TANH, _RELU, _SKIP)),
