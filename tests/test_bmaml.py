@@ -68,6 +68,18 @@ def test_the_gradient_pulls_the_chaser_to_a_leader_that_stands_still():
         np.testing.assert_allclose(ravel_pytree(found)[0][::5], slopes, rtol=1e-4, atol=1e-6)
 
 
+def test_a_step_that_would_run_away_is_shortened_and_others_are_not():
+    def length_of_step(longest, scale):
+        made = BMAML(MLP((4,), "tanh"), GaussianNoise(0.5), Inner(1, 0.05, longest=longest), particles=1)
+        far = Dataset(TASK.x, scale * TASK.y, TASK.mask)
+        theta = start(made)
+        return float(jnp.linalg.norm(ravel_pytree(made.moved(theta, far, 1))[0] - ravel_pytree(theta)[0]))
+
+    assert length_of_step(10.0, 1e4) == pytest.approx(0.05 * 10.0, rel=1e-3)
+    assert length_of_step(np.inf, 1e4) > 100 * 0.05 * 10.0
+    assert length_of_step(1e3, 1.0) == pytest.approx(length_of_step(np.inf, 1.0), rel=1e-6)
+
+
 def test_particles_that_see_points_keep_apart():
     made = rule(4)
     theta = start(made)

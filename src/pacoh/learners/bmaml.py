@@ -12,7 +12,7 @@ from pacoh.data import Dataset
 from pacoh.inference.starts import Layout
 from pacoh.inference.svgd import stein_direction
 from pacoh.learners.episodic import AbstractRule, check_count, check_share, split
-from pacoh.learners.maml import Inner
+from pacoh.learners.maml import Inner, shortening
 from pacoh.priors.base import Param
 from pacoh.priors.bnn import BNNPredictor
 from pacoh.priors.likelihoods import AbstractLikelihood, GaussianNoise
@@ -27,7 +27,8 @@ class BMAML(AbstractRule):
     A Stein step is Theta + (alpha/m) phi(Theta), phi the Stein direction to the posterior of the m points it sees: a
     rate a point, so that one rate serves tasks of all sizes. The factor 1/(2 alpha) gives the loss the slope of a risk,
     whatever the rate. The weights' prior is N(0, sd^2) in their units, of the log noise about where it starts; a
-    particle holds its own noise. Without points particles stay where they are.
+    particle holds its own noise. Without points particles stay where they are. A particle's score a point is shortened
+    as a gradient of MAML is.
     """
 
     net: AbstractNet = MLP()
@@ -64,8 +65,13 @@ class BMAML(AbstractRule):
     def moved(self, theta: Params, data: Dataset, steps: int) -> Params:
         """Theta <- Theta + (alpha/m) phi(Theta), `steps` times; differentiable in where it starts."""
         layout = Layout.of(jax.tree.map(lambda leaf: leaf[0], theta))
-        rate = self.inner.rate * jnp.where(data.sizes > 0, 1 / jnp.maximum(data.sizes, 1), 0.0)
-        score = jax.vmap(jax.grad(lambda row: self.log_posterior(layout.unflatten(row), data)))
+        many = jnp.maximum(data.sizes, 1)
+        rate = self.inner.rate * jnp.where(data.sizes > 0, 1 / many, 0.0)
+
+        @jax.vmap
+        def score(row):
+            slope = jax.grad(lambda row: self.log_posterior(layout.unflatten(row), data))(row)
+            return slope * shortening(slope / many, self.inner.longest)
 
         def step(rows, _):
             return rows + rate * stein_direction(rows, score(rows), None), None

@@ -226,8 +226,9 @@ class Optimizer:
         tasks = [(where.encode(points), np.asarray(values, np.float64)) for points, values in past]
         options: dict[str, Any] = {"guard": True} if settings is None else dict(settings)
         rule = LogEI() if acquisition is None else acquisition
+        rest.setdefault("alone", rule)
         model, warp = taught(tasks, method, seed=seed, **options)
-        return Optimizer(model, where, acquisition=rule, warp=warp, seed=seed, **({"alone": rule} | rest))
+        return Optimizer(model, where, acquisition=rule, warp=warp, seed=seed, **rest)
 
     def ask(self, n: int = 1) -> list[Any]:
         """The next n points to try, pending until they are told."""

@@ -6,6 +6,7 @@ some decay serve them better than many steps. Give more steps where there are ma
 searched.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -149,8 +150,13 @@ def bmaml(
     shuffle: bool = False,
     **own: Any,
 ) -> Episodic:
-    """BMAML; `chase` is by how many steps the leader is ahead; few tasks a step, for a step moves particles twice."""
-    inner = Inner(inner_steps, _found(shape, inner_rate, 0.0125, 0.02), test_steps)
+    """BMAML; `chase` is by how many steps the leader is ahead; few tasks a step, for a step moves particles twice.
+
+    Of numbers a score is shortened where steps would run away; that of classes has a bound.
+    """
+    inner = Inner(
+        inner_steps, _found(shape, inner_rate, 0.0125, 0.02), test_steps, _found(shape, None, 100.0, math.inf)
+    )
     weights = network(shape, net, (width,) * layers, activation, reach, pool=pool, skip=skip)
     rule = BMAML(weights, likelihood(shape, noise), inner, **own)
     return _episodic(
