@@ -135,11 +135,18 @@ ALONE = dict.fromkeys(GP_SDS, 1.0)
 
 
 def vanilla_gp(
-    shape: Shape, *, steps: int = 300, rate: float = 0.05, mean: str = "constant", kernel: str = "se", **prior: Any
+    shape: Shape,
+    *,
+    steps: int = 300,
+    rate: float = 0.05,
+    mean: str = "constant",
+    kernel: str = "se",
+    sds: Mapping[str, float] | None = None,
+    **prior: Any,
 ) -> Vanilla:
-    """A GP fitted to each task alone."""
+    """A GP fitted to each task alone; `sds` say how far a few points may take its parameters from where they start."""
     del shape
-    return Vanilla(gp_prior(mean, kernel, **prior), group_prior(ALONE), MAP(Adam(rate, steps)))
+    return Vanilla(gp_prior(mean, kernel, **prior), group_prior(ALONE, sds), MAP(Adam(rate, steps)))
 
 
 def lone_gp() -> Vanilla:

@@ -37,7 +37,12 @@ _MLAP = {
 _MTGP = {"rate": Range(0.01, 0.1), "adapt_rate": Range(0.015, 0.15)}
 
 SPACES: dict[str, dict[str, Range]] = {
-    "vanilla-gp": {"rate": Range(0.01, 0.2)},
+    "vanilla-gp": {
+        "rate": Range(0.01, 0.2),
+        "sds.mean": Range(0.25, 4.0),
+        "sds.scale": Range(0.1, 2.0),
+        "sds.noise": Range(0.03, 2.0),  # a task of equal values takes the noise for none where it may
+    },
     "dkl-gp": {"rate": Range(0.001, 0.05)},
     "vanilla-bnn": {
         "spread": Range(0.5, 8.0),
