@@ -11,8 +11,8 @@ least and largest gain in average regret over the rounds 10 to 50, and the large
 default all of the five that are not played. Left out one by one, alleles have a near twin in the past (A*02:01 to
 02:03; A*23:01 and 24:02), and a prior may trust it; left out as a group, they have none.
 
-PACOH learns twice. The first prior, a linear mean with a linear and a squared-exponential kernel, is adapted to all
-peptides of each past allele: how strongly the allele binds any peptide. Most peptides of A*69:01 were measured on
+PACOH learns twice. The first prior, a linear mean, on which an allele has its own factor (`own`), with a linear and a
+squared-exponential kernel, is adapted to all peptides of each past allele: how strongly the allele binds any peptide. Most peptides of A*69:01 were measured on
 A*02:01, so this is often a measurement with its noise taken off. The second prior, of the same form, sees these
 predictions as columns beside the descriptors (an allele's own column is zero where it is learned from). It knows how
 much one allele says of another, and a new allele is told apart from each of the past ones, not from their mean alone.
@@ -55,6 +55,7 @@ from pacoh.sources import source
 
 _SDS = {"mean": 15.0, "scale": 15.0, "noise": 0.05}  # wide but for the noise
 _PACOH = {"mean": "linear", "kernel": "linear+se", "noise": 0.4, "rate": 0.03, "sds": _SDS}
+_OWN = 0.5  # of the first prior: an allele's own factor on the mean
 _NN = {"layers": 2, "waves": 48, "length": 6.7, "spread": 0.5, "noise": 0.7, "predict_beta": 1.0, "steps": 250}
 _NN |= {"hypotheses": 2, "adapt_steps": 2, "sds": {"noise": 0.1, "level": 0.3}}
 _GP = {"mean": "constant", "steps": 300, "rate": 0.03}
@@ -139,7 +140,7 @@ def learn(name: str, tasks: Tasks, asked: argparse.Namespace) -> Learned:
     few = thinned(tasks, points)
     if name not in BESIDE:
         return Learned(api.fit(few, method, **settings), lambda x: x)
-    beside = Beside.of(tasks, api.fit(few, "pacoh-gp-map", steps=asked.steps, **_PACOH))
+    beside = Beside.of(tasks, api.fit(few, "pacoh-gp-map", steps=asked.steps, own=_OWN, **_PACOH))
     return Learned(api.fit(beside.tasks(few), method, **settings), beside.rows)
 
 
