@@ -12,15 +12,15 @@ default all of the five that are not played. Left out one by one, alleles have a
 02:03; A*23:01 and 24:02), and a prior may trust it; left out as a group, they have none.
 
 PACOH learns twice. The first prior, a linear mean, on which an allele has its own factor (`own`), with a linear and a
-squared-exponential kernel, is adapted to all peptides of each past allele: how strongly the allele binds any peptide. Most peptides of A*69:01 were measured on
-A*02:01, so this is often a measurement with its noise taken off. The second prior, of the same form, sees these
-predictions as columns beside the descriptors (an allele's own column is zero where it is learned from). It knows how
-much one allele says of another, and a new allele is told apart from each of the past ones, not from their mean alone.
-Its noise is nearly fixed, so that the kernels have to explain misfit. These settings were chosen on left-out alleles
-alone, with A*24:03 (neither of the past nor played at the end, on peptides that are nearly all of A*69:01's pool) among
-the played. `pacohnn` is PACOH with Bayesian networks on the descriptors, BNN such a network without a past; GP is a
-constant mean with a linear kernel whose parameters have maximal evidence on the past, `se` and `matern` the same with
-other kernels; `gpbeside` is GP with the columns of PACOH.
+squared-exponential kernel, is adapted to all peptides of each past allele: how strongly the allele binds any peptide.
+Most peptides of A*69:01 were measured on A*02:01, so this is often a measurement with its noise taken off. The second
+prior, of the same form, sees these predictions as columns beside the descriptors (an allele's own column is zero where
+it is learned from). It knows how much one allele says of another, and a new allele is told apart from each of the past
+ones, not from their mean alone. Its noise is nearly fixed, so that the kernels have to explain misfit. These settings
+were chosen on left-out alleles alone, with A*24:03 (neither of the past nor played at the end, on peptides that are
+nearly all of A*69:01's pool) among the played. `pacohnn` is PACOH with Bayesian networks on the descriptors, BNN such a
+network without a past; GP is a constant mean with a linear kernel whose parameters have maximal evidence on the past,
+`se` and `matern` the same with other kernels; `gpbeside` is GP with the columns of PACOH.
 
 `ts` draws functions half as far from the mean, of a BNN whole ones; `whole` draws whole ones of any method.
 """
