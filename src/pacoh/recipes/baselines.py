@@ -148,15 +148,15 @@ def bmaml(
     pool: bool = False,
     skip: bool = False,
     shuffle: bool = False,
+    longest: float = math.inf,
     **own: Any,
 ) -> Episodic:
     """BMAML; `chase` is by how many steps the leader is ahead; few tasks a step, for a step moves particles twice.
 
-    Of numbers a score is shortened where steps would run away; that of classes has a bound.
+    A particle's score a point is shortened to `longest`, as a gradient of MAML is: 100 keeps Stein steps from running
+    away where a task has hundreds of points. Where they do not, it costs log-likelihood (Cauchy: .01 instead of .07).
     """
-    inner = Inner(
-        inner_steps, _found(shape, inner_rate, 0.0125, 0.02), test_steps, _found(shape, None, 100.0, math.inf)
-    )
+    inner = Inner(inner_steps, _found(shape, inner_rate, 0.0125, 0.02), test_steps, longest)
     weights = network(shape, net, (width,) * layers, activation, reach, pool=pool, skip=skip)
     rule = BMAML(weights, likelihood(shape, noise), inner, **own)
     return _episodic(
