@@ -83,7 +83,8 @@ def test_the_search_of_a_lone_network_goes_on_around_what_was_chosen(tmp_path):
 @pytest.mark.slow
 def test_a_bandit_knows_what_past_alleles_say_of_a_peptide(tmp_path, monkeypatch):
     spec = importlib.util.spec_from_file_location("mhc_bandit", FOLDER / "mhc_bandit.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     random = np.random.default_rng(0)

@@ -22,8 +22,8 @@ class Inner(eqx.Module):
 
     A gradient longer than `longest` is shortened to it. The papers have no such limit (`math.inf`); without it a rate
     that was the best on most seeds left the numbers on one of five (MR-MAML on 3,000 steps). On tasks in units of their
-    own it is met where steps would run away, and seldom else; targets of a larger scale need a larger one. BMAML's Stein
-    steps, whose scores grow with the precision of the noise, need one of their own.
+    own it is met where steps would run away, and seldom else; targets of a larger scale need a larger one. Scores of
+    BMAML's Stein steps grow with the precision of the noise: they need a limit of their own.
     """
 
     steps: int = eqx.field(static=True, default=5)
