@@ -80,6 +80,12 @@ def test_a_step_that_would_run_away_is_shortened_and_others_are_not():
     assert length_of_step(1e3, 1.0) == pytest.approx(length_of_step(np.inf, 1.0), rel=1e-6)
 
 
+@pytest.mark.parametrize("longest", [0, -1.0, float("nan"), True, "long", None])
+def test_a_limit_that_is_no_length_is_refused(longest):
+    with pytest.raises(PacohError, match="longest is a length above 0"):
+        learner("bmaml", Shape(3, 10.0, 1), longest=longest)
+
+
 def test_particles_that_see_points_keep_apart():
     made = rule(4)
     theta = start(made)

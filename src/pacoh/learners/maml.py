@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from pacoh.data import Dataset
+from pacoh.errors import PacohError
 from pacoh.learners.episodic import AbstractRule, check_count, check_share, mean_over, split
 from pacoh.learners.points import AbstractLoss, PointPredictor, Squared
 from pacoh.priors.nets import MLP, AbstractNet
@@ -34,6 +35,8 @@ class Inner(eqx.Module):
     def __check_init__(self):
         check_count("inner_steps", self.steps)
         check_count("test_steps", self.test_steps)
+        if isinstance(self.longest, bool) or not isinstance(self.longest, int | float) or not self.longest > 0:
+            raise PacohError(f"The setting longest is a length above 0, inf for no limit; got {self.longest!r}.")
 
 
 def descend(
