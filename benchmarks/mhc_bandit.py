@@ -59,16 +59,26 @@ _OWN = 0.5  # of the first prior: an allele's own factor on the mean
 _NN = {"layers": 2, "waves": 48, "length": 6.7, "spread": 0.5, "noise": 0.7, "predict_beta": 1.0, "steps": 250}
 _NN |= {"hypotheses": 2, "adapt_steps": 2, "sds": {"noise": 0.1, "level": 0.3}}
 _GP = {"mean": "constant", "steps": 300, "rate": 0.03}
-LEARNERS: dict[str, tuple[str, int, dict[str, Any]]] = {  # method, points a task that it learns from, settings
-    "pacoh": ("pacoh-gp-map", 300, _PACOH),
-    "pacohnn": ("pacoh-nn-svgd", 400, _NN),
-    "bnn": ("vanilla-bnn", 3088, {"adapt_steps": 1000}),
-    "gp": ("mll-gp", 300, _GP | {"kernel": "linear"}),
-    "gpbeside": ("mll-gp", 300, _GP | {"kernel": "linear"}),
-    "se": ("mll-gp", 300, _GP | {"kernel": "se"}),
-    "matern": ("mll-gp", 300, _GP | {"kernel": "matern52"}),
+
+
+class Recipe(NamedTuple):
+    """A method, the points a task that it learns from, its settings, and whether it sees columns of past alleles."""
+
+    method: str
+    points: int
+    settings: dict[str, Any]
+    beside: bool = False
+
+
+LEARNERS = {
+    "pacoh": Recipe("pacoh-gp-map", 300, _PACOH, beside=True),
+    "pacohnn": Recipe("pacoh-nn-svgd", 400, _NN),
+    "bnn": Recipe("vanilla-bnn", 3088, {"adapt_steps": 1000}),
+    "gp": Recipe("mll-gp", 300, _GP | {"kernel": "linear"}),
+    "gpbeside": Recipe("mll-gp", 300, _GP | {"kernel": "linear"}, beside=True),
+    "se": Recipe("mll-gp", 300, _GP | {"kernel": "se"}),
+    "matern": Recipe("mll-gp", 300, _GP | {"kernel": "matern52"}),
 }
-BESIDE = ("pacoh", "gpbeside")
 RULES: dict[str, AbstractAcquisition] = {"ucb": UCB(literal=True), "ts": Thompson(0.5), "whole": Thompson()}
 METHODS = (
     "pacoh-ucb",
@@ -134,14 +144,14 @@ class Learned(NamedTuple):
 
 
 def learn(name: str, tasks: Tasks, asked: argparse.Namespace) -> Learned:
-    method, points, settings = LEARNERS[name]
+    method, points, settings, beside = LEARNERS[name]
     if name == "pacoh":
         points, settings = asked.points, settings | {"steps": asked.steps} | asked.settings
     few = thinned(tasks, points)
-    if name not in BESIDE:
+    if not beside:
         return Learned(api.fit(few, method, **settings), lambda x: x)
-    beside = Beside.of(tasks, api.fit(few, "pacoh-gp-map", steps=asked.steps, own=_OWN, **_PACOH))
-    return Learned(api.fit(beside.tasks(few), method, **settings), beside.rows)
+    columns = Beside.of(tasks, api.fit(few, "pacoh-gp-map", steps=asked.steps, own=_OWN, **_PACOH))
+    return Learned(api.fit(columns.tasks(few), method, **settings), columns.rows)
 
 
 @eqx.filter_jit

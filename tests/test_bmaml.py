@@ -27,7 +27,7 @@ KEY = jax.random.key(3)
 
 
 def rule(particles=3, steps=2, **rest):
-    return BMAML(MLP((4,), "tanh"), GaussianNoise(0.5), Inner(steps, 0.05, 3), particles, **rest)
+    return BMAML(MLP((4,), "tanh"), GaussianNoise(0.5), Inner(steps, 0.05, 3, np.inf), particles, **rest)
 
 
 def start(made):
@@ -77,6 +77,7 @@ def test_a_step_that_would_run_away_is_shortened_and_others_are_not():
 
     assert length_of_step(10.0, 1e4) == pytest.approx(0.05 * 10.0, rel=1e-3)
     assert length_of_step(np.inf, 1e4) > 100 * 0.05 * 10.0
+    assert BMAML().inner.longest == np.inf
     assert length_of_step(1e3, 1.0) == pytest.approx(length_of_step(np.inf, 1.0), rel=1e-6)
 
 

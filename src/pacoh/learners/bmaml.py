@@ -1,6 +1,7 @@
 """Bayesian MAML (Yoon et al. 2018): particles that Stein steps adapt, trained by chasing where more data lead them."""
 
 import dataclasses
+import math
 from typing import Any
 
 import equinox as eqx
@@ -27,13 +28,13 @@ class BMAML(AbstractRule):
     A Stein step is Theta + (alpha/m) phi(Theta), phi the Stein direction to the posterior of the m points it sees: a
     rate a point, so that one rate serves tasks of all sizes. The factor 1/(2 alpha) gives the loss the slope of a risk,
     whatever the rate. The weights' prior is N(0, sd^2) in their units, of the log noise about where it starts; a
-    particle holds its own noise. Without points particles stay where they are. A particle's score a point is shortened
-    as a gradient of MAML is.
+    particle holds its own noise. Without points particles stay where they are. A particle's score a point that
+    is longer than `inner.longest` is shortened to it, as a gradient of MAML is; there is no limit by default.
     """
 
     net: AbstractNet = MLP()
     likelihood: AbstractLikelihood = GaussianNoise()
-    inner: Inner = eqx.field(default_factory=Inner)
+    inner: Inner = eqx.field(default_factory=lambda: Inner(longest=math.inf))
     particles: int = eqx.field(static=True, default=5)
     chase: int = eqx.field(static=True, default=5)
     sd: Float[Array, ""] = eqx.field(converter=lambda sd: jnp.asarray(sd, float), default=17.0)

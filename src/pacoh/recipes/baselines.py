@@ -153,8 +153,8 @@ def bmaml(
 ) -> Episodic:
     """BMAML; `chase` is by how many steps the leader is ahead; few tasks a step, for a step moves particles twice.
 
-    A particle's score a point is shortened to `longest`, as a gradient of MAML is: 100 keeps Stein steps from running
-    away where a task has hundreds of points. Where they do not, it costs log-likelihood (Cauchy: .01 instead of .07).
+    A particle's score a point is shortened to `longest`, for tasks on which Stein steps run away (on Berkeley they did
+    with two seeds of five). Where they do not, a limit costs log-likelihood: with 100 Cauchy has .01 instead of .07.
     """
     inner = Inner(inner_steps, _found(shape, inner_rate, 0.0125, 0.02), test_steps, longest)
     weights = network(shape, net, (width,) * layers, activation, reach, pool=pool, skip=skip)
