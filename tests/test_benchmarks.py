@@ -1,7 +1,6 @@
 """The scripts in benchmarks/ run: a measure that nobody takes rots."""
 
 import csv
-import importlib.util
 import json
 import os
 import subprocess
@@ -11,9 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pacoh import fit
 from pacoh.bench.spec import read_chosen
-from pacoh.environments.base import named
 from pacoh.learners.warp import Warped
 from pacoh.registry import Shape, learner
 
@@ -78,38 +75,3 @@ def test_the_search_of_a_lone_network_goes_on_around_what_was_chosen(tmp_path):
     before, after = (json.loads(path.read_text())["settings"] for path in (known, tmp_path / known.name))
     for name in ("spread", "reach", "head", "noise", "predict_beta"):  # a neighbour: within five of its sds
         assert abs(np.log(after[name] / before[name])) < 5 * 0.35
-
-
-@pytest.mark.slow
-def test_a_bandit_knows_what_past_alleles_say_of_a_peptide(tmp_path, monkeypatch):
-    spec = importlib.util.spec_from_file_location("mhc_bandit", FOLDER / "mhc_bandit.py")
-    assert spec is not None
-    assert spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    random = np.random.default_rng(0)
-    slopes = random.normal(size=4)
-
-    def allele(points):
-        x = random.normal(size=(points, 4))
-        return x, x @ (slopes + 0.2 * random.normal(size=4)) + 0.3 * np.sin(3 * x[:, 0])
-
-    tasks, pool = named([allele(points) for points in (60, 50, 40)]), allele(80)
-    beside = script.Beside.of(tasks, fit(tasks, "pacoh-gp-map", steps=50, **script._PACOH))
-    rows = beside.rows(tasks.x[0], 0)
-    np.testing.assert_array_equal(rows[:, :4], tasks.x[0])
-    assert not rows[:, 4].any()
-    said = beside.rows(tasks.x[1])[:, 5]
-    assert np.corrcoef(said, tasks.y[1])[0, 1] > 0.95
-    assert abs(said.mean()) < 0.1
-
-    monkeypatch.setattr(script, "problem", lambda *_: (tasks, pool))
-    call = ["mhc_bandit.py", str(tmp_path / "out.csv"), "--figure", str(tmp_path / "out.png"), "--starts", "3"]
-    methods = ["pacoh-ucb", "pacoh-ts", "gpbeside-ucb", "gp-ucb", "random"]
-    monkeypatch.setattr(sys, "argv", [*call, "--rounds", "12", "--steps", "100", "--methods", *methods])
-    script.main()
-    found = list(csv.DictReader((tmp_path / "out.csv").open()))
-    assert len(found) == len(methods) * 3 * 12
-    last = {name: [float(row["average_regret"]) for row in found if row["method"] == name] for name in methods}
-    assert np.mean(last["pacoh-ucb"]) < 0.5 * np.mean(last["random"])
-    assert (tmp_path / "out.png").stat().st_size > 10_000

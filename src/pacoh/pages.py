@@ -43,11 +43,12 @@ class Grid:
 
 @dataclass(frozen=True)
 class Image:
-    """A figure; Markdown finds it as figures/NAME.svg."""
+    """A figure; Markdown finds it as figures/NAME.svg, and its numbers, where there are, as figures/NAME.csv."""
 
     name: str
     caption: str
     svg: bytes
+    table: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -85,12 +86,12 @@ def blank(width: float, height: float) -> Figure:
     return figure
 
 
-def image(name: str, caption: str, figure: Figure) -> Image:
+def image(name: str, caption: str, figure: Figure, table: bytes = b"") -> Image:
     """A drawn figure as a block; the same figure is the same file."""
     content = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": name}):
         figure.savefig(content, format="svg", metadata={"Date": None})
-    return Image(name, caption, content.getvalue())
+    return Image(name, caption, content.getvalue(), table)
 
 
 def to_html(title: str, blocks: Iterable[Block]) -> str:
@@ -114,12 +115,17 @@ def _html(block: Block) -> str:
             return f"<pre>{escape(text)}</pre>"
         case Details(blocks):
             return "\n".join(map(_html, blocks))
-        case Image(_, caption, svg):
-            data = base64.b64encode(svg).decode()
-            image = f'<img alt="{escape(caption)}" src="data:image/svg+xml;base64,{data}">'
-            return f"<figure>{image}<figcaption>{escape(caption)}</figcaption></figure>"
+        case Image(name, caption, svg, table):
+            image = f'<img alt="{escape(caption)}" src="data:image/svg+xml;base64,{_base64(svg)}">'
+            numbers = f"data:text/csv;base64,{_base64(table)}"
+            link = f' <a download="{escape(name)}.csv" href="{numbers}">The numbers (CSV)</a>' if table else ""
+            return f"<figure>{image}<figcaption>{escape(caption)}{link}</figcaption></figure>"
         case Grid(header, lines):
             return f'<div class="wide"><table>{_head(header)}<tbody>{"".join(map(_line, lines))}</tbody></table></div>'
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
 
 
 def _head(header: Sequence[tuple[str, Sequence[str]]]) -> str:
@@ -150,8 +156,9 @@ def _markdown(block: Heading | Text | Items | Grid | Image | Code) -> str:
             return "\n".join(f"- {text}" for text in texts)
         case Code(text):
             return f"```\n{text}\n```"
-        case Image(name, caption, _):
-            return f"![{caption}](figures/{name}.svg)\n\n*{caption}*"
+        case Image(name, caption, _, table):
+            link = f" [The numbers (CSV)](figures/{name}.csv)" if table else ""
+            return f"![{caption}](figures/{name}.svg)\n\n*{caption}*{link}"
         case Grid(header, lines):
             names = [f"{title} {name}".strip() for title, group in header for name in group]
             rows = [[f"**{text}**" if bold and text else text for text, bold in line] for line in lines]

@@ -21,6 +21,7 @@ import jax
 import numpy as np
 
 from pacoh import __version__, api, metrics, registry
+from pacoh.bench.bandit import bandit
 from pacoh.bounds import plots
 from pacoh.environments.base import AbstractEnvironment, AbstractSynthetic, Draw
 from pacoh.errors import PacohError, PacohWarning
@@ -61,7 +62,7 @@ class Watch:
 
 def compute(what: dict[str, Any], watch: Watch) -> list[Record]:
     """The records of a cell, from its description."""
-    kinds = {"scores": _scores, "samples": _samples, "bounds": _bounds}
+    kinds = {"scores": _scores, "samples": _samples, "bounds": _bounds, "bandit": bandit}
     began, started = time.perf_counter(), datetime.now(UTC).isoformat(timespec="seconds")
     with warnings.catch_warnings(record=True) as told, jax.default_matmul_precision("highest"):
         warnings.simplefilter("always")

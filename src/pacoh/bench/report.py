@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from pacoh.bench.pictures import pictures
+from pacoh.bench.regrets import regret_pages
 from pacoh.bench.spec import Claim, Table, published
 from pacoh.bench.store import Plan, Store
 from pacoh.bench.tables import CALIBRATION, LABELS, Entry, Results, number, sequence, with_sd
@@ -30,6 +31,8 @@ def write(folder: Path, out: Path, name: str = "report", note: str = "") -> list
     for block in blocks:
         if isinstance(block, Image):
             write_whole(out / "figures" / f"{block.name}.svg", block.svg)
+            if block.table:
+                write_whole(out / "figures" / f"{block.name}.csv", block.table)
     return written
 
 
@@ -50,6 +53,7 @@ def report(store: Store, plans: list[Plan], note: str = "") -> Iterator[Block]:
         for table in plan.experiment.tables:
             yield from show_table(results, table)
         yield from _claims(results)
+        yield from regret_pages(results)
         yield from pictures(results)
         yield from _settings(results)
         yield Details(list(_times(results)))

@@ -17,7 +17,9 @@ from pacoh.tuning.space import merged
 NAIVE = {"numbers": ("last-value", "context-mean", "pooled-ridge"), "classes": ("majority-class", "nearest-prototype")}
 """References that need no learning, by what the targets are: they stand in every table."""
 _LABELS = {"vanilla-gp": "Vanilla GP", "vanilla-bnn": "Vanilla BNN", "dkl-gp": "Deep-kernel GP", "reptile": "Reptile"}
-_LABELS |= {"mr-maml-w": "MR-MAML (W)", "mr-maml-a": "MR-MAML (A)"}
+_LABELS |= {"random": "random", "mr-maml-w": "MR-MAML (W)", "mr-maml-a": "MR-MAML (A)"}
+RANDOM = "random"
+"""The row of a bandit that chooses at random: its reference that needs no learning."""
 _HERE = files("pacoh.bench")
 
 
@@ -47,6 +49,7 @@ class Row:
     part: str = "baseline"
     only: tuple[str, ...] | None = None  # keys of columns
     varied: dict[str, Any] = field(default_factory=dict)
+    play: dict[str, Any] = field(default_factory=dict)  # in a bandit: the rule, and what is learned from
 
     @property
     def alone(self) -> str:
@@ -121,6 +124,7 @@ class Experiment:
     illustrate: int = 0  # test tasks of which predictions over a grid are kept
     samples: int = 0  # meta-train tasks of each column to draw
     bounds: tuple[dict[str, Any], ...] = ()  # figures of `pacoh bound`
+    bandit: dict[str, Any] = field(default_factory=dict)  # rounds, starts, `at` which rounds regrets are tabled, beside
     chosen: dict[str, dict[str, Any]] = field(default_factory=dict)  # settings by "column/method", from tuning
     defaults: dict[str, str] = field(default_factory=dict)  # of the methods, as `registry.defaults` knows them
 
@@ -143,12 +147,25 @@ class Experiment:
                 continue
             settings = merged(row.settings, self.chosen.get(f"{column.key}/{row.name}", {}))
             settings |= column.naive.get(row.name, {}) if row.part == "naive" else {}
+            if self.bandit:
+                yield self._game(row, column, settings)
+                continue
             what: dict[str, Any] = {"kind": "scores", "environment": column.name, "data": column.settings}
             what |= {"method": row.name, "settings": settings, "draws": list(self.draws)}
             what |= {"defaults": self.defaults[row.name]} if row.name in self.defaults else {}
             what["lists"] = list(column.lists or self.lists)
             what["seeds"] = list(self.seeds[:1] if row.part in ("naive", "oracle") else self.seeds)
             yield Cell(row.key, column.key, what | ({"illustrate": self.illustrate} if self.illustrate else {}))
+
+    def _game(self, row: Row, column: Column, settings: dict[str, Any]) -> Cell:
+        """A bandit's cell: all starts of a method. One that plays with `columns` learns the bandit's `beside` first."""
+        rules, asked = dict(self.bandit), dict(row.play)
+        beside = rules.pop("beside", None)
+        asked |= {"beside": beside} if asked.pop("columns", False) else {}
+        what: dict[str, Any] = {"kind": "bandit", "environment": column.name, "data": column.settings}
+        what |= {"method": row.name, "settings": settings, "play": asked} | rules
+        what |= {"defaults": self.defaults[row.name]} if row.name in self.defaults else {}
+        return Cell(row.key, column.key, what | {"draws": list(self.draws), "seeds": list(self.seeds[:1])})
 
     def _pictures(self) -> Iterator[Cell]:
         for column in self.columns if self.samples else ():
@@ -181,7 +198,7 @@ def _meet(row: Row, column: Column) -> bool:
     """Whether a row has a cell in a column."""
     if row.only is not None and column.key not in row.only and column.name not in row.only:
         return False
-    if row.part == "naive":
+    if row.part == "naive" and row.name != RANDOM:
         return row.name in NAIVE[column.targets]
     return row.part != "oracle" or _has_oracle(column.name)
 
@@ -198,6 +215,17 @@ def names() -> list[str]:
 
 def load(name: str) -> Experiment:
     """An experiment by its name, or from a TOML file of one's own."""
+    known = _read(name)
+    try:
+        return _parse(Path(name).stem, known)
+    except (TypeError, KeyError) as error:
+        raise PacohError(f"The experiment {name} has an entry that is missing or unknown: {error}.") from error
+
+
+def _read(name: str, above: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The entries of an experiment; what it does not give is as in the one that it is `like`, in [tables], too."""
+    if name in above:
+        raise PacohError(f"The experiment {name} is `like` itself ({', '.join([*above, name])}).")
     if name in names():
         text = (_HERE / "experiments" / f"{name}.toml").read_text(encoding="utf-8")
     elif name.endswith(".toml") and Path(name).is_file():
@@ -205,17 +233,22 @@ def load(name: str) -> Experiment:
     else:
         raise PacohError(f"There is no experiment {name!r}. Experiments: {', '.join(names())}; or give a .toml file.")
     try:
-        return _parse(Path(name).stem, tomllib.loads(text))
+        known = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise PacohError(f"{name} is no TOML file: {error}.") from error
-    except (TypeError, KeyError) as error:
-        raise PacohError(f"The experiment {name} has an entry that is missing or unknown: {error}.") from error
+    like = known.pop("like", None)
+    if like is None:
+        return known
+    whole = _read(like, (*above, name))
+    parts = {key: whole[key] | part for key, part in known.items() if isinstance(part, dict) and key in whole}
+    return whole | known | parts
 
 
 def _parse(name: str, known: dict[str, Any]) -> Experiment:
     columns = tuple(column for one in known.pop("environments", ()) for column in _columns(dict(one)))
     rows = [row for one in known.pop("methods", ()) for row in _rows(dict(one))]
-    naive = {method for column in columns for method in NAIVE[column.targets]} if rows else set()
+    naive = {method for column in columns for method in NAIVE[column.targets]}
+    naive = naive if rows and "bandit" not in known else set()
     rows += [
         Row(method, method.replace("-", " "), method, part="naive")
         for kind in NAIVE.values()
@@ -233,14 +266,15 @@ def _parse(name: str, known: dict[str, Any]) -> Experiment:
     made = of_json({"name": name, "tables": (), "curves": ()} | known | {"claims": claims})
     made = replace(made, columns=columns, rows=tuple(rows))
     _check(made)
-    methods = {row.name for row in rows} - {"oracle"}
+    methods = {row.name for row in rows} - {"oracle", RANDOM}
     return replace(made, defaults={method: registry.defaults(method) for method in sorted(methods)})
 
 
 def _check(made: Experiment) -> None:
     """Refuses names that nothing has."""
+    others = ("oracle", RANDOM) if made.bandit else ("oracle",)
     for row in made.rows:
-        if row.name not in registry.METHODS and row.name != "oracle":
+        if row.name not in registry.METHODS and row.name not in others:
             raise PacohError(f"{made.name}: there is no method {row.name!r}. Methods: {', '.join(registry.METHODS)}.")
     for column in made.columns:
         registry.environment(column.name, **column.settings)
@@ -273,7 +307,7 @@ def _rows(one: dict[str, Any]) -> Iterator[Row]:
     """A row for each of the settings in `each`."""
     each, settings, name = one.pop("each", [{}]), one.pop("settings", {}), one["name"]
     key, label = one.pop("key", name), one.pop("label", _LABELS.get(name, name.upper()))
-    one.setdefault("part", "pacoh" if name.startswith("pacoh") else "baseline")
+    one.setdefault("part", "pacoh" if name.startswith("pacoh") else "naive" if name == RANDOM else "baseline")
     one["only"] = tuple(one["only"]) if "only" in one else None
     for varied in each:
         said = _said(varied)

@@ -47,6 +47,10 @@ class Search:
 
     def pairs(self, experiment: Experiment) -> Iterator[tuple[Column, Row]]:
         """What there is to tune: every method with a space, in every environment where it has a cell."""
+        if experiment.bandit:
+            raise PacohError(
+                f"{experiment.name} is a bandit: predictions of held-out points do not judge its settings."
+            )
         cells, seen = {(cell.row, cell.column) for cell in experiment.cells()}, set()
         for column in experiment.columns:
             for row in experiment.rows:
