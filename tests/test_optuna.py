@@ -1,5 +1,6 @@
 """The Optuna sampler: what it learns, what it leaves to others, and Optuna's own conformance tests."""
 
+import os
 import warnings
 from functools import lru_cache
 
@@ -75,6 +76,24 @@ def test_the_first_trials_of_a_new_study_are_good_already(sampler):
         found[name] = [trial.value for trial in study.trials]
     assert np.mean(found["pacoh"]) < 2  # a random trial: 4.9 on average
     assert min(found["pacoh"]) < min(found["tpe"])
+
+
+@pytest.mark.slow
+def test_studies_in_the_users_database_teach_what_they_teach_elsewhere(storage, sampler):
+    """PostgreSQL where PACOH_TEST_DATABASE names one (postgresql://...), else a second file."""
+    url = os.environ.get("PACOH_TEST_DATABASE", storage.replace("past.db", "copy.db"))
+    names = [f"past-{i}" for i in range(5)]
+    for name in names:
+        optuna.copy_study(
+            from_study_name=name, from_storage=storage, to_storage=url, to_study_name=f"{name} elsewhere"
+        )
+    other = PacohSampler.from_storage(url, [f"{name} elsewhere" for name in names], settings=SETTINGS, seed=1)
+    suggested = []
+    for one in (sampler, other):
+        study = optuna.create_study(sampler=one)
+        study.optimize(objective, n_trials=4)
+        suggested.append([trial.params for trial in study.trials])
+    assert suggested[0] == suggested[1]
 
 
 def test_the_same_study_gets_the_same_trials(sampler):
