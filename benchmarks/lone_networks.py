@@ -25,7 +25,7 @@ import numpy as np
 from pacoh import registry
 from pacoh.learners.episodic import mean_over
 from pacoh.learners.vanilla import FixedModel
-from pacoh.learners.warp import WarpedPredictor, scale_of, warped
+from pacoh.learners.warp import TargetScale
 from pacoh.metrics import CODE_LEVELS
 from pacoh.tuning.folds import environment_folds
 from pacoh.tuning.search import Range, draw_settings
@@ -52,17 +52,17 @@ class Judges:
         fold = environment_folds(registry.environment("cauchy"), list(draws))
         n, m, d = fold.train.x.shape[1:]
         self.shape = registry.Shape(n, m, d)
-        scales = jax.vmap(scale_of)(fold.train)
-        self.warps = jax.tree.map(lambda a: jnp.repeat(a, fold.valid.context.mask.shape[1]), scales)
+        scales = jax.vmap(TargetScale.of)(fold.train)
+        self.scales = jax.tree.map(lambda a: jnp.repeat(a, fold.valid.context.mask.shape[1]), scales)
         self.tasks = jax.tree.map(lambda a: a.reshape(-1, *a.shape[2:]), (fold.valid.context, fold.valid.query))
-        self.scale = jnp.repeat(fold.y_scale, fold.valid.context.mask.shape[1])
+        self.units = jnp.repeat(fold.y_scale, fold.valid.context.mask.shape[1])
 
     def scorer(self, structure: Row) -> Callable[[dict[str, jax.Array]], tuple[jax.Array, ...]]:
         """Mean log-likelihood, RMSE and calibration error of a stack of settings."""
         learner = registry.learner("vanilla-bnn", self.shape, **FIXED, **structure)
         alone = FixedModel(learner.prior, learner.rates, jnp.asarray(False), learner.reach, learner.head)
 
-        def of_task(s, context, query, scale, warp, key):
+        def of_task(s, context, query, unit, scale, key):
             model = eqx.tree_at(
                 lambda m: (m.prior.weights.spread, m.prior.adaptation.optimizer.rate, m.reach, m.head),
                 alone,
@@ -72,17 +72,16 @@ class Judges:
             centre["loc"]["own"]["log_noise"] = jnp.log(s["noise"])  # these and beta are no arrays of the model
             centre["log_sd"]["own"]["log_noise"] = jnp.log(s["noise_unit"])
             beta = s["predict_beta"] * context.sizes.astype(float)
-            inner = model.prior.condition(centre, warped(warp, context), beta, key)
-            said = WarpedPredictor(inner, warp)(query.x)
+            said = scale.predictor(model.prior.condition(centre, scale.tasks(context), beta, key))(query.x)
             below = said.cdf(query.y)[None] <= LEVELS[:, None]
             share = jax.vmap(lambda inside: mean_over(query.mask, inside))(below)
             error = jnp.sqrt(mean_over(query.mask, (said.mean - query.y) ** 2))
-            fit = mean_over(query.mask, said.log_prob(query.y)) - jnp.log(scale)
-            return fit, scale * error, jnp.abs(share - LEVELS).mean()
+            fit = mean_over(query.mask, said.log_prob(query.y)) - jnp.log(unit)
+            return fit, unit * error, jnp.abs(share - LEVELS).mean()
 
         def of_setting(s):
-            keys = jax.random.split(jax.random.key(0), len(self.scale))
-            each = jax.vmap(lambda *of: of_task(s, *of))(*self.tasks, self.scale, self.warps, keys)
+            keys = jax.random.split(jax.random.key(0), len(self.units))
+            each = jax.vmap(lambda *of: of_task(s, *of))(*self.tasks, self.units, self.scales, keys)
             return tuple(one.mean() for one in each)
 
         return jax.jit(jax.vmap(of_setting))

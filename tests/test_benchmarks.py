@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pacoh.bench.spec import read_chosen
-from pacoh.learners.warp import Warped
+from pacoh.learners.change import Changed
 from pacoh.registry import Shape, learner
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
@@ -63,7 +63,7 @@ def test_settings_of_a_lone_network_are_chosen_and_can_be_used(tmp_path):
     assert set(chosen) == {f"{key}/vanilla-bnn" for key in ("cauchy", "cauchy-20", "cauchy-5")}
     for settings in chosen.values():
         made = learner("vanilla-bnn", Shape(20, 20.0, 1), **settings)
-        assert isinstance(made, Warped)
+        assert isinstance(made, Changed)
         assert float(made.learner.reach) == pytest.approx(settings["reach"])  # type: ignore[attr-defined]
 
 

@@ -12,7 +12,7 @@ from pacoh.bounds.losses import loss
 from pacoh.certify import certify_model
 from pacoh.data import stack
 from pacoh.errors import PacohError
-from pacoh.learners.warp import scale_of, warped
+from pacoh.learners.warp import TargetScale
 from pacoh.optimize import Optimizer, Real, Space
 from pacoh.predictive import GaussianMixture
 from pacoh.registry import Shape, learner
@@ -133,13 +133,13 @@ def test_a_learner_on_another_scale_is_the_learner_of_warped_tasks():
     context = jax.tree.map(lambda leaf: leaf[0], contexts)
     for method in ("vanilla-gp", "mll-gp"):  # without a training of its own, and with one
         shape, settings = Shape(len(tasks.mask), 5.0, tasks.x.shape[-1]), {"steps": 20}
-        scale = scale_of(tasks)
-        there = learner(method, shape, **settings).fit(warped(scale, tasks), KEY)
+        change = TargetScale.of(tasks)
+        there = learner(method, shape, **settings).fit(change.tasks(tasks), KEY)
         made = learner(method, shape, warp=True, **settings).fit(tasks, KEY)
         x = context.x
-        wanted = there.adapt(warped(scale, context), KEY)(x)
+        wanted = there.adapt(change.tasks(context), KEY)(x)
         said = made.adapt(context, KEY)(x)
-        np.testing.assert_allclose(said.quantile(0.8), scale.inverse(wanted.quantile(0.8)), rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(said.quantile(0.8), change.warp.inverse(wanted.quantile(0.8)), rtol=1e-3, atol=1e-4)
 
 
 def test_skewed_targets_are_predicted_better_and_never_below_what_can_be():

@@ -20,6 +20,7 @@ from pacoh.environments.sinusoid import Sinusoid
 from pacoh.environments.swissfel import SwissFEL, SwissFELStandIn
 from pacoh.errors import PacohError
 from pacoh.learners.base import AbstractMetaLearner
+from pacoh.learners.change import changed
 from pacoh.learners.guard import Guard
 from pacoh.learners.maml import MAML, Reptile
 from pacoh.learners.mlap import McAllester, Seeger
@@ -29,7 +30,8 @@ from pacoh.learners.naive import ContextMean, LastValue, PooledRidge
 from pacoh.learners.naive_classes import MajorityClass, NearestPrototype
 from pacoh.learners.neural_process import Attention, Mean
 from pacoh.learners.pacoh import PACOH
-from pacoh.learners.warp import warp as warp_of
+from pacoh.learners.warp import TargetScale
+from pacoh.learners.whiten import Whitening
 from pacoh.priors.gp import GPPrior
 from pacoh.priors.weights import DiagonalGaussian
 from pacoh.recipes.base import Shape as Shape
@@ -245,11 +247,12 @@ def _check_kind(method: str, shape: Shape) -> None:
 
 
 def learner(
-    method: str, shape: Shape, *, guard: bool = False, warp: bool = False, **settings: Any
+    method: str, shape: Shape, *, guard: bool = False, warp: bool = False, whiten: bool = False, **settings: Any
 ) -> AbstractMetaLearner:
     """The learner that a name and settings stand for; `guard` mixes in a weak GP where a context asks for it.
 
-    With `warp` it learns and predicts numbers on a scale on which the targets of all tasks look Gaussian.
+    With `warp` it learns and predicts numbers on a scale on which the targets of all tasks look Gaussian. With `whiten`
+    it sees inputs turned so that those of all tasks together are uncorrelated and of unit size.
 
     >>> from pacoh import registry
     >>> type(registry.learner("pacoh-gp-map", registry.Shape(n=20, m=5.0, d=2), steps=500)).__name__
@@ -269,7 +272,8 @@ def learner(
     except TypeError as error:
         raise PacohError(f"The settings of {method} do not fit: {error}.") from error
     made = _guarded(method, made) if guard else made
-    return _warped(method, shape, made) if warp else made
+    made = _warped(method, shape, made) if warp else made
+    return _whitened(method, made) if whiten else made
 
 
 def _warped(method: str, shape: Shape, made: AbstractMetaLearner) -> AbstractMetaLearner:
@@ -277,7 +281,13 @@ def _warped(method: str, shape: Shape, made: AbstractMetaLearner) -> AbstractMet
         raise PacohError("Only numbers can be on another scale, and these targets are classes: leave out `warp`.")
     if not METHODS[method].distributional:
         raise PacohError(f"A scale on which targets look Gaussian is for distributions; {method} predicts points.")
-    return warp_of(made)
+    return changed(made, TargetScale)
+
+
+def _whitened(method: str, made: AbstractMetaLearner) -> AbstractMetaLearner:
+    if isinstance(made, LastValue):
+        raise PacohError(f"{method} reads its first input, or a lag, as it is: leave out `whiten`.")
+    return changed(made, Whitening)
 
 
 def _guarded(method: str, made: AbstractMetaLearner) -> Guard:
