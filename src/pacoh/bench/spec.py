@@ -316,11 +316,11 @@ def _rows(one: dict[str, Any]) -> Iterator[Row]:
 
 
 def read_chosen(folder: Path) -> dict[str, dict[str, Any]]:
-    """The settings that `bench tune` chose, by "column/method"."""
+    """The settings that `bench tune` chose and those it was given, by "column/method"."""
     known = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.chosen.json"))]
     if not known:
         raise PacohError(f"{folder} holds no settings that `pacoh bench tune` chose (files *.chosen.json).")
-    return {one["cell"]: one["settings"] for one in known}
+    return {one["cell"]: one.get("fixed", {}) | one["settings"] for one in known}
 
 
 def published(name: str) -> dict[str, Any]:
