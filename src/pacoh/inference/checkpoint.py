@@ -3,7 +3,6 @@
 import hashlib
 import json
 import re
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
+from pacoh import __version__
 from pacoh.errors import PacohError
 from pacoh.types import Key
 from pacoh.writing import unfinished, write_whole
@@ -39,7 +39,7 @@ def fingerprint(problem: Any, keys: Key, chunk: int) -> Fingerprint:
         "the data or numeric settings": _hash(*(_content(leaf) for leaf in leaves)),
         "the seeds": _hash(_content(keys)),
         "the steps a chunk": str(chunk),
-        "the version of pacoh": version("pacoh"),
+        "the version of pacoh": __version__,
         "the form of training states": _FORM,
         "the version of jax": jax.__version__,
         "the kind of device": jax.devices()[0].device_kind,
