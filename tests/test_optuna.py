@@ -84,9 +84,7 @@ def test_studies_in_the_users_database_teach_what_they_teach_elsewhere(storage, 
     url = os.environ.get("PACOH_TEST_DATABASE", storage.replace("past.db", "copy.db"))
     names = [f"past-{i}" for i in range(5)]
     for name in names:
-        optuna.copy_study(
-            from_study_name=name, from_storage=storage, to_storage=url, to_study_name=f"{name} elsewhere"
-        )
+        optuna.copy_study(from_study_name=name, from_storage=storage, to_storage=url, to_study_name=f"{name} elsewhere")
     other = PacohSampler.from_storage(url, [f"{name} elsewhere" for name in names], settings=SETTINGS, seed=1)
     suggested = []
     for one in (sampler, other):
