@@ -9,7 +9,7 @@ from scipy.stats import ttest_rel
 
 from pacoh import fit
 from pacoh.bench import spec
-from pacoh.bench.bandit import Beside, acquisition, thinned
+from pacoh.bench.bandit import Beside, acquisition, measured, thinned
 from pacoh.bench.report import write
 from pacoh.bench.run import Silence, run
 from pacoh.bench.store import Plan, Store
@@ -50,7 +50,7 @@ label = "HLA-A69:01"
 name = "pacoh-gp-map"
 key = "ours"
 label = "Ours"
-play = { rule = "ucb", points = 40, columns = true }
+play = { rule = "ucb", beta = 1.5, exact = true, points = 40, columns = ["predicted", "unexplained"] }
 settings = { mean = "linear", kernel = "linear+se", noise = 0.4, rate = 0.03, steps = 100 }
 
 [[methods]]
@@ -116,15 +116,60 @@ def test_columns_say_what_past_tasks_know_and_a_tasks_own_is_zero():
     slopes = random.normal(size=WIDTH)
     tasks = named([peptides(random, points, slopes) for points in (60, 50, 40)])
     beside = Beside.of(tasks, fit(tasks, "pacoh-gp-map", **LEARNER))
-    seen = beside.tasks(tasks)
+    seen = beside.tasks(tasks, ["predicted"])
     assert [x.shape[1] for x in seen.x] == [WIDTH + 3] * 3
     for i, (x, before) in enumerate(zip(seen.x, tasks.x, strict=True)):
         np.testing.assert_array_equal(x[:, :WIDTH], before)
         assert not x[:, WIDTH + i].any()
         assert all(x[:, WIDTH + j].std() > 0.1 for j in range(3) if j != i)
-    said = beside.rows(tasks.x[1])[:, WIDTH + 1]  # all columns: of the task that it was learned from, too
+    said = beside.rows(tasks.x[1], ["predicted"])[:, WIDTH + 1]  # of the task that it was learned from, too
     assert np.corrcoef(said, tasks.y[1])[0, 1] > 0.95
     assert abs(said.mean()) < 0.1
+
+
+def test_what_was_measured_is_what_is_predicted_and_what_that_leaves_unexplained():
+    random = np.random.default_rng(0)
+    slopes = random.normal(size=WIDTH)
+    tasks = named([peptides(random, points, slopes) for points in (60, 50)])
+    beside = Beside.of(tasks, fit(tasks, "pacoh-gp-map", **LEARNER))
+    x = np.concatenate([tasks.x[0][:5], tasks.x[1][:7], random.normal(size=(3, WIDTH))])
+    predicted, unexplained = np.split(beside.rows(x, ["predicted", "unexplained"])[:, WIDTH:], 2, axis=1)
+    whole = predicted + unexplained + [y.mean() for y in tasks.y]
+    np.testing.assert_allclose(whole[:5, 0], tasks.y[0][:5])
+    np.testing.assert_allclose(whole[5:12, 1], tasks.y[1][:7])
+    assert not unexplained[5:, 0].any()  # never measured there
+    assert not unexplained[:5, 1].any()
+    assert not unexplained[12:].any()
+    left = beside.rows(x, ["predicted", "unexplained"], but=1)[:, WIDTH:]
+    np.testing.assert_array_equal(left[:, ::2], np.column_stack([predicted[:, 0], unexplained[:, 0]]))
+    assert not left[:, 1::2].any()
+    for unknown in (["measured"], True):
+        with pytest.raises(PacohError, match=r"some of \['predicted', 'unexplained'\]; got"):
+            beside.rows(x, unknown)
+
+
+def test_a_value_is_found_by_its_whole_row():
+    seen, values = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0.5, 0.7])
+    np.testing.assert_array_equal(measured(seen[::-1], seen, values), [0.7, 0.5])
+    assert np.isnan(measured(np.array([[1.0, 4.0], [2.0, 1.0]]), seen, values)).all()
+
+
+def test_a_peptide_told_is_chosen_again_only_where_nothing_else_may_be_better():
+    random = np.random.default_rng(1)
+    slopes = random.normal(size=WIDTH)
+    model = fit([peptides(random, 30, slopes) for _ in range(3)], "pacoh-gp-map", steps=60, kernel="se")
+    rows, rewards = peptides(random, 50, slopes)
+    rule = Rule(UCB(1.0), maximize=True, repeats=True, exact=True)
+    again = 0
+    for start, numbers in zip((3, 17), play(model, rule, (rows, rewards), np.array([3, 17]), 30), strict=True):
+        told = [start, *numbers]
+        for t in range(1, len(told)):
+            before = told[:t]
+            if told[t] in before:
+                assert rewards[told[t]] == max(rewards[before])  # the best one known, and then for ever
+                assert set(told[t:]) == {told[t]}
+                again += 1
+    assert again
 
 
 def test_no_more_points_than_asked_for_are_learned_from_and_they_are_the_tasks_own(small):
@@ -162,6 +207,7 @@ def test_alleles_that_there_are_not_are_refused(settings, said):
 
 def test_rules_are_those_of_the_row():
     assert acquisition({"rule": "ucb"}) == UCB(literal=True)
+    assert acquisition({"rule": "ucb", "beta": 1.5, "noisy": True}) == UCB(1.5, noisy=True, literal=True)
     assert acquisition({"rule": "thompson"}) == Thompson()
     assert acquisition({"rule": "thompson", "spread": 0.5}) == Thompson(0.5)
     with pytest.raises(PacohError, match="ucb or thompson; got 'greedy'"):

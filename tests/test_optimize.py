@@ -20,9 +20,9 @@ from pacoh.errors import PacohError
 from pacoh.learners.guard import Guarded, weak_gp, weak_phis
 from pacoh.learners.pacoh import PACOHModel
 from pacoh.optimize import UCB, Choice, Effort, Integer, LogEI, Optimizer, Pool, Real, Space, Thompson
-from pacoh.optimize.acquisition import Flipped, log_expected_improvement, log_h, mean_deviation
+from pacoh.optimize.acquisition import Flipped, Told, log_expected_improvement, log_h, mean_deviation
 from pacoh.optimize.optimizer import gives_way, rows_for
-from pacoh.optimize.search import Known, Rule, from_box
+from pacoh.optimize.search import Known, Rule, from_box, once
 from pacoh.optimize.warp import Warp
 from pacoh.predictive import GaussianMixture
 from pacoh.priors.gp import GPPrior
@@ -125,6 +125,32 @@ def test_a_drawn_function_may_be_kept_near_the_mean():
     whole, half = (Thompson(spread).score(adapted, jnp.zeros(()), key)(x) for spread in (1.0, 0.5))
     np.testing.assert_allclose(half - mean, 0.5 * (whole - mean), atol=1e-5)
     assert np.abs(whole - mean).max() > 0.01
+
+
+def test_what_was_told_exactly_has_no_spread_and_elsewhere_all_is_as_the_model_has_it():
+    model = made(2, noise=0.5)
+    adapted = predictor(model, *TOLD)
+    data = pad(model.units.inputs(np.asarray(TOLD[0])), np.asarray(TOLD[1], float), 4)
+    known, x = Told(adapted, data), jnp.concatenate([data.x[:2], jnp.array([[0.0, 0.0], [0.3, -0.2]])])
+    for mine, others in ((known(x), adapted(x)), (known.latent(x), adapted.latent(x))):
+        np.testing.assert_allclose(mine.mean[:2], TOLD[1], rtol=1e-6)
+        assert float(mine.std[:2].max()) < 1e-15
+        np.testing.assert_array_equal(mine.mean[2:], others.mean[2:])
+        np.testing.assert_array_equal(mine.std[2:], others.std[2:])
+    for acquisition in (UCB(), UCB(noisy=True), Thompson(), Thompson(0.5)):
+        score = acquisition.score(known, jnp.zeros(()), jax.random.key(0))(x)
+        np.testing.assert_allclose(score[:2], TOLD[1], rtol=1e-6)
+        assert abs(acquisition.score(adapted, jnp.zeros(()), jax.random.key(0))(x)[:2] - score[:2]).min() > 0.01
+    improvement = LogEI().score(known, jnp.asarray(0.5), jax.random.key(0))(x)
+    assert float(improvement[:2].max()) < -40 < float(improvement[2:].min())
+
+
+def test_a_point_told_twice_counts_once():
+    x = jnp.array([[1.0, 2.0], [1.0, 2.0], [2.0, 2.0], [1.0, 2.0], [2.0, 2.0]])
+    mask = jnp.array([True, True, True, True, False])
+    kept = once(Dataset(x, jnp.arange(5.0), mask))
+    assert kept.mask.tolist() == [True, False, True, False, False]
+    assert once(Dataset(x, jnp.arange(5.0), ~mask)).mask.tolist() == [False] * 4 + [True]
 
 
 def test_the_least_of_f_is_the_most_of_its_negative():
@@ -326,6 +352,43 @@ def test_a_pool_is_tried_once_each_unless_repeats_are_allowed():
         points = again.ask()
         again.tell(points, 1.0 + reward(few.encode(points)))
     assert len(set(again.points)) < 8
+
+
+@pytest.mark.parametrize(("goal", "sign"), [("maximize", 1), ("minimize", -1)])
+def test_a_point_told_exactly_is_tried_again_only_where_it_beats_every_bound(goal, sign, tmp_path):
+    model, bound = made(2, noise=0.5), UCB(0.5)
+    optimizer = Optimizer(model, Pool(POOL), goal=goal, acquisition=bound, repeats=True, exact=True)
+    optimizer.tell([4], [sign * 0.1])
+    again = 0
+    for round_ in range(12):
+        told = dict(zip(optimizer.points, optimizer.values, strict=True))
+        rows = list(told)
+        adapted = eqx.filter_jit(model.meta.adapt)(
+            pad(model.units.inputs(POOL[rows]), np.array([told[row] for row in rows]), 16), jax.random.key(0)
+        )
+        adapted = adapted if sign > 0 else Flipped(adapted)
+        scores = np.asarray(bound.score(adapted, jnp.zeros(()), jax.random.key(0))(model.units.inputs(POOL)))
+        most = max(sign * value for value in told.values())
+        new = np.delete(scores, rows)
+        (number,) = optimizer.ask()
+        assert (number in told) == bool(most > new.max())
+        assert sign * told[number] == most if number in told else scores[number] == pytest.approx(new.max(), abs=1e-4)
+        again += number in told
+        optimizer.tell([number], [told[number] if number in told else sign * float(reward(POOL[number][None])[0])])
+        if round_ == 5:
+            optimizer.save(tmp_path / "exact.pacoh")
+            optimizer = Optimizer.load(tmp_path / "exact.pacoh")
+    assert 0 < again < 12
+
+
+def test_a_file_from_before_values_could_be_exact_is_read(tmp_path):
+    optimizer = Optimizer(made(2), Pool(POOL), goal="maximize", repeats=True)
+    object.__delattr__(optimizer.rule, "exact")
+    optimizer.save(tmp_path / "old.pacoh")
+    loaded = Optimizer.load(tmp_path / "old.pacoh")
+    assert loaded.rule.repeats
+    assert not loaded.rule.exact
+    assert loaded.ask() == Optimizer(made(2), Pool(POOL), goal="maximize", repeats=True).ask()
 
 
 def test_points_of_one_batch_differ_and_forgotten_ones_are_open_again():

@@ -1,6 +1,7 @@
 """Cells of a bandit: a method learns from past tasks and plays on the pool of the next, from many starts at once."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
@@ -18,6 +19,8 @@ from pacoh.optimize.bandit import play, regrets
 from pacoh.optimize.search import Rule
 from pacoh.reading import Tasks
 
+_COLUMNS = ("predicted", "unexplained")
+
 
 class Watching(Protocol):
     """Who drives the training and hears of it."""
@@ -28,30 +31,54 @@ class Watching(Protocol):
 
 
 class Beside(NamedTuple):
-    """What each past task says of a point: predictors adapted to all of its points, and its mean target."""
+    """What each past task says of a point: predictors adapted to all of its points, and the points themselves."""
 
     predictors: list[api.Predictor]
-    means: list[float]
+    past: Tasks
 
     @staticmethod
-    def of(tasks: Tasks, model: api.Model) -> "Beside":
+    def of(past: Tasks, model: api.Model) -> "Beside":
         """The predictors of a model, one a past task."""
-        pairs = zip(tasks.x, tasks.y, strict=True)
-        return Beside([model.adapt(x, y) for x, y in pairs], [float(y.mean()) for y in tasks.y])
+        return Beside([model.adapt(x, y) for x, y in zip(past.x, past.y, strict=True)], past)
 
-    def rows(self, x: np.ndarray, but: int | None = None) -> np.ndarray:
-        """Inputs, and a column for each past task: what it says beyond its mean, or zero for the one left out."""
-        said = [np.asarray(gaussian(predictor(x)).mean) - mean for predictor, mean in zip(*self, strict=True)]
-        return np.column_stack([x, *(0 * column if i == but else column for i, column in enumerate(said))])
+    def rows(self, x: np.ndarray, columns: Sequence[str], but: int | None = None) -> np.ndarray:
+        """Inputs, and columns that each past task adds, zero for the one left out.
 
-    def tasks(self, tasks: Tasks) -> Tasks:
-        """Each without its own column."""
-        return named([(self.rows(x, i), y) for i, (x, y) in enumerate(zip(tasks.x, tasks.y, strict=True))])
+        `predicted` is what its predictor says beyond its mean, `unexplained` what it measured at this very input
+        beyond the prediction: what a point has of its own there, and zero where nothing was measured.
+        """
+        if not isinstance(columns, Sequence) or set(columns) - set(_COLUMNS):
+            raise PacohError(f"The columns beside inputs are some of {list(_COLUMNS)}; got {columns!r}.")
+        found: dict[str, list[np.ndarray]] = {name: [] for name in columns}
+        for i, (predictor, seen, values) in enumerate(zip(self.predictors, self.past.x, self.past.y, strict=True)):
+            said = np.asarray(gaussian(predictor(x)).mean)
+            of = {"predicted": said - values.mean(), "unexplained": np.nan_to_num(measured(x, seen, values) - said)}
+            for name, kept in found.items():
+                kept.append(0 * said if i == but else of[name])
+        return np.column_stack([x, *(column for kept in found.values() for column in kept)])
+
+    def tasks(self, tasks: Tasks, columns: Sequence[str]) -> Tasks:
+        """Some points of the past tasks, each without its own columns."""
+        return named([(self.rows(x, columns, i), y) for i, (x, y) in enumerate(zip(tasks.x, tasks.y, strict=True))])
+
+
+def measured(x: np.ndarray, seen: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The value at each row of x where it is among the rows seen; else no number.
+
+    >>> from pacoh.bench.bandit import measured
+    >>> measured(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[3.0, 4.0]]), np.array([0.5])).tolist()
+    [nan, 0.5]
+    """
+    known = {row.tobytes(): value for row, value in zip(seen, values, strict=True)}
+    return np.array([known.get(row.tobytes(), np.nan) for row in x])
 
 
 def acquisition(play: dict[str, Any]) -> AbstractAcquisition:
-    """The rule of a row: {rule = "ucb"}, with the sd of the paper, or {rule = "thompson", spread = 0.5}."""
-    rules = {"ucb": lambda: UCB(literal=True), "thompson": lambda: Thompson(play.get("spread", 1.0))}
+    """The rule of a row: {rule = "ucb", beta = 1.0}, with the sd of the paper, or {rule = "thompson", spread = 0.5}."""
+    rules = {
+        "ucb": lambda: UCB(play.get("beta", 2.0), noisy=play.get("noisy", False), literal=True),
+        "thompson": lambda: Thompson(play.get("spread", 1.0)),
+    }
     if play.get("rule") not in rules:
         raise PacohError(f"A bandit's rule is ucb or thompson; got {play.get('rule')!r}.")
     return rules[play["rule"]]()
@@ -74,7 +101,8 @@ def bandit(what: dict[str, Any], watch: Watching) -> list[dict[str, Any]]:
     if what["method"] == RANDOM:
         fitted, numbers = began, np.random.RandomState(1).randint(len(y), size=(len(first), what["rounds"]))
     else:
-        rule = Rule(acquisition(what["play"]), maximize=True, repeats=True)
+        exact = what["play"].get("exact", False)
+        rule = Rule(acquisition(what["play"]), maximize=True, repeats=True, exact=exact)
         model, rows = _learned(what, environment.draw(what["draws"][0]).train, x, watch.budget())
         fitted = time.perf_counter()
         numbers = play(model, rule, (rows, y), first, what["rounds"])
@@ -96,7 +124,7 @@ def bandit(what: dict[str, Any], watch: Watching) -> list[dict[str, Any]]:
 def _learned(what: dict[str, Any], past: Tasks, x: np.ndarray, budget: Budget) -> tuple[api.Model, np.ndarray]:
     """The model, and the pool as it sees it.
 
-    With `beside` a first prior is adapted to all points of each past task, and its predictions are columns.
+    With `beside` a first prior is adapted to all points of each past task, and what that says of a point is columns.
     """
     few, beside = thinned(past, what["play"].get("points", 300)), what["play"].get("beside")
     seed, rows = what["seeds"][0], x
@@ -104,7 +132,7 @@ def _learned(what: dict[str, Any], past: Tasks, x: np.ndarray, budget: Budget) -
         settings = dict(beside)
         alone = replace(budget, checkpoint=None, progress=None)
         (first,) = api.fit_many([few], settings.pop("method"), [seed], budget=alone, **settings)
-        columns = Beside.of(past, first)
-        few, rows = columns.tasks(few), columns.rows(x)
+        known, columns = Beside.of(past, first), what["play"]["columns"]
+        few, rows = known.tasks(few, columns), known.rows(x, columns)
     (model,) = api.fit_many([few], what["method"], [seed], budget=budget, **what["settings"])
     return model, rows

@@ -161,7 +161,7 @@ class Experiment:
         """A bandit's cell: all starts of a method. One that plays with `columns` learns the bandit's `beside` first."""
         rules, asked = dict(self.bandit), dict(row.play)
         beside = rules.pop("beside", None)
-        asked |= {"beside": beside} if asked.pop("columns", False) else {}
+        asked |= {"beside": beside} if asked.get("columns") else {}
         what: dict[str, Any] = {"kind": "bandit", "environment": column.name, "data": column.settings}
         what |= {"method": row.name, "settings": settings, "play": asked} | rules
         what |= {"defaults": self.defaults[row.name]} if row.name in self.defaults else {}

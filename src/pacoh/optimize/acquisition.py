@@ -11,8 +11,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
+from pacoh.data import Dataset
 from pacoh.errors import PacohError
 from pacoh.predictive import AbstractPredictive, GaussianMixture, Point, mean_absolute
 from pacoh.priors.base import AbstractPredictor
@@ -165,6 +166,45 @@ def gaussian(said: AbstractPredictive) -> GaussianMixture:
         f"Optimisation needs a predictive distribution of numbers, and this model predicts {kind}: use a GP or "
         "Bayesian-network method (`pacoh list`)."
     )
+
+
+class Told(AbstractPredictor):
+    """A predictor that takes what was told as exact: there the value is the one told, and nothing is left to learn.
+
+    What the model calls noise is then what a point has of its own. Elsewhere all is as the model has it.
+    """
+
+    inner: AbstractPredictor
+    data: Dataset
+
+    def __call__(self, x: Float[Array, "q d"]) -> GaussianMixture:
+        """Of y."""
+        return self._known(gaussian(self.inner(x)), x)
+
+    def latent(self, x: Float[Array, "q d"]) -> GaussianMixture:
+        """Of f."""
+        return self._known(gaussian(self.inner.latent(x)), x)
+
+    def function(self, key: Key) -> Score:
+        """One draw of f."""
+        draw = self.inner.function(key)
+
+        def known(x):
+            told, values = self._values(x)
+            return jnp.where(told, values, draw(x))
+
+        return known
+
+    def _known(self, said: GaussianMixture, x: Float[Array, "q d"]) -> GaussianMixture:
+        told, values = self._values(x)
+        nothing = jnp.finfo(said.scale.dtype).tiny ** 0.5
+        scale = jnp.where(told, nothing, said.scale)
+        return GaussianMixture(jnp.where(told, values, said.loc), scale, said.log_weights)
+
+    def _values(self, x: Float[Array, "q d"]) -> tuple[Bool[Array, " q"], Float[Array, " q"]]:
+        """Which rows were told, and what."""
+        same = (x[:, None] == self.data.x).all(-1) & self.data.mask
+        return same.any(-1), self.data.y[same.argmax(-1)]
 
 
 class Flipped(AbstractPredictor):

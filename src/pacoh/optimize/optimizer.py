@@ -141,10 +141,12 @@ class Optimizer:
     `model` was fitted on tasks whose inputs are `space.encode(points)`, or on inputs like the pool's rows; None is a
     Gaussian process that learns from this task alone. The first `initial` points are random: by default none with a
     model, whose prior knows better, and one more than there are columns without. Points of a `Space` are dicts, those
-    of a `Pool` numbers of rows. Without `repeats` no point is suggested twice. `warp` is the scale that the model takes
-    values on, where they were warped before it was fitted. With `alone`, a guarded model that does not believe what it
-    learned is set aside: the next point is the one that an optimiser without a model would try by this acquisition,
-    its random points among them. So is every second point while the model finds nothing better (`gives_way`).
+    of a `Pool` numbers of rows. Without `repeats` no point is suggested twice. With `exact` values do not scatter: what
+    was told is known, and is suggested again only where it beats what may be elsewhere. `warp` is the scale that the
+    model takes values on, where they were warped before it was fitted. With `alone`, a guarded model that does not
+    believe what it learned is set aside: the next point is the one that an optimiser without a model would try by this
+    acquisition, its random points among them. So is every second point while the model finds nothing better
+    (`gives_way`).
 
     A suggestion depends on the seed, on what was told and asked, and on nothing else, so a run that was saved and
     loaded goes on as if it had not been interrupted.
@@ -171,6 +173,7 @@ class Optimizer:
         acquisition: AbstractAcquisition | None = None,
         alone: AbstractAcquisition | None = None,
         repeats: bool = False,
+        exact: bool = False,
         initial: int | None = None,
         effort: Effort | None = None,
         warp: Warp | None = None,
@@ -188,8 +191,8 @@ class Optimizer:
             )
         self.where, self.goal, self.seed, self.effort = where, goal, seed, effort or Effort()
         self.warp = warp or Warp()
-        self.rule = Rule(UCB() if acquisition is None else acquisition, _GOALS[goal], repeats)
-        self.alone = None if alone is None else Rule(alone, _GOALS[goal], repeats)
+        self.rule = Rule(UCB() if acquisition is None else acquisition, _GOALS[goal], repeats, exact)
+        self.alone = None if alone is None else Rule(alone, _GOALS[goal], repeats, exact)
         self.points: list[Any] = []
         self.values: list[float] = []
         self.pending: list[Any] = []

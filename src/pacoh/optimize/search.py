@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float
 from pacoh.data import Dataset
 from pacoh.inference.base import Adam
 from pacoh.learners.base import AbstractMetaModel
-from pacoh.optimize.acquisition import AbstractAcquisition, Flipped, Score, gaussian
+from pacoh.optimize.acquisition import AbstractAcquisition, Flipped, Score, Told, gaussian
 from pacoh.optimize.space import Space
 from pacoh.priors.base import AbstractPredictor
 from pacoh.types import Key
@@ -22,11 +22,15 @@ _SAME = 1e-3  # rows of [0, 1] closer than this are the same point
 
 
 class Rule(eqx.Module):
-    """How points are chosen: the acquisition, which way is good, and whether a point may come twice."""
+    """How points are chosen: the acquisition, which way is good, and whether a point may come twice.
+
+    With `exact` a point told again has the value it had: it is known, and counts once.
+    """
 
     acquisition: AbstractAcquisition
     maximize: bool = eqx.field(static=True)
     repeats: bool = eqx.field(static=True)
+    exact: bool = eqx.field(static=True, default=False)
 
 
 class Effort(eqx.Module):
@@ -61,12 +65,20 @@ def adapted(meta: AbstractMetaModel, known: Known, rule: Rule, key: Key, believe
 
     Believing keeps the points of one batch apart without a model of what others will find.
     """
-    predictor = meta.adapt(known.data, key).settled()
+    told = once(known.data) if rule.exact else known.data
+    predictor = meta.adapt(told, key).settled()
     if believe:
-        guess = gaussian(predictor.latent(known.data.x)).mean
-        data = Dataset(known.data.x, jnp.where(known.pending, guess, known.data.y), known.taken)
+        guess = gaussian(predictor.latent(told.x)).mean
+        data = Dataset(told.x, jnp.where(known.pending, guess, told.y), told.mask | known.pending)
         predictor = meta.adapt(data, key).settled()
+    predictor = Told(predictor, told) if rule.exact else predictor
     return predictor if rule.maximize else Flipped(predictor)
+
+
+def once(data: Dataset) -> Dataset:
+    """Each point once, as it was told first."""
+    same = (data.x[:, None] == data.x).all(-1) & data.mask
+    return Dataset(data.x, data.y, data.mask & ~jnp.tril(same, -1).any(-1))
 
 
 def _score(predictor: AbstractPredictor, known: Known, rule: Rule, candidates: Float[Array, "q d"], key: Key) -> Score:
