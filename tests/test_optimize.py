@@ -236,11 +236,31 @@ def test_a_parameter_left_out_is_the_middle_of_its_range():
         (lambda: Optimizer(made(1), Pool(np.zeros((3, 1))), goal="up"), "'minimize' or 'maximize'"),
         (lambda: Optimizer(made(1), Pool(np.zeros((3, 1)))).tell([0], [np.nan]), "forget"),
         (lambda: Optimizer(made(1), Pool(np.zeros((3, 1)))).ask(4), "were not tried yet"),
+        (lambda: Optimizer(made(1), Pool(np.zeros((3, 1))), places=np.zeros((1, 1))), "beside a Pool"),
+        (lambda: Optimizer(made(1), Space({"a": Real(0, 1)}), places=np.zeros((1, 2))), "of 1 columns"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_remedy(make, told):
     with pytest.raises(PacohError, match=told):
         make()
+
+
+def test_places_are_kept_to_until_nothing_better_was_found_for_as_long_as_patience_says(tmp_path):
+    space, places = Space({"a": Real(0, 1), "b": Real(0, 1)}), np.array([[0.5, 0.5]])
+    with_places, without = (
+        Optimizer(made(2, slope=3.0), space, effort=SMALL, places=rows, patience=3) for rows in (places, None)
+    )  # by the model the best point is at a = 0
+    gaps = []
+    for value in (0.0, 1.0, 1.0, 1.0, 1.0):
+        found = with_places.ask()[0]
+        gaps.append(np.abs(space.encode([found]) - places).max())
+        with_places.tell([found], [value])
+    assert max(gaps[:4]) < 0.25
+    assert gaps[4] > 0.25
+    with_places.save(tmp_path / "search.pacoh")
+    again = Optimizer.load(tmp_path / "search.pacoh")
+    assert again.ask() == with_places.ask()
+    assert without.ask()[0]["a"] < 0.05
 
 
 def known_of(model: Model, rows: np.ndarray, y: np.ndarray) -> Known:

@@ -13,7 +13,7 @@ pytest_samplers = pytest.importorskip("optuna.testing.pytest_samplers")
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution  # noqa: E402
 
 from pacoh.errors import PacohError, PacohWarning  # noqa: E402
-from pacoh.integrations.optuna import PacohSampler, joint_space  # noqa: E402
+from pacoh.integrations.optuna import PATIENCE, PacohSampler, joint_space  # noqa: E402
 from pacoh.optimize import Choice, Integer, Real, Space  # noqa: E402
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -76,6 +76,35 @@ def test_the_first_trials_of_a_new_study_are_good_already(sampler):
         found[name] = [trial.value for trial in study.trials]
     assert np.mean(found["pacoh"]) < 2  # a random trial: 4.9 on average
     assert min(found["pacoh"]) < min(found["tpe"])
+
+
+def test_a_first_trial_is_near_a_good_one_of_the_past(sampler):
+    study = optuna.create_study(sampler=sampler)
+    study.optimize(objective, n_trials=1)
+    row = sampler.space.encode([study.trials[0].params])[0]
+    known = [column for column in range(sampler.space.width) if column not in _columns(sampler.space, "momentum")]
+    assert np.abs(sampler.places - row)[:, known].max(-1).min() < 0.25
+
+
+def _columns(space: Space, name: str) -> list[int]:
+    widths = [axis.width for axis in space.axes.values()]
+    start = sum(widths[: list(space.axes).index(name)])
+    return list(range(start, start + space.axes[name].width))
+
+
+def test_a_study_that_is_flat_where_past_ones_were_good_is_not_searched_there_for_ever(tmp_path):
+    url = f"sqlite:///{tmp_path}/slopes.db"
+    for seed in range(4):
+        past = optuna.create_study(storage=url, study_name=f"{seed}", sampler=optuna.samplers.RandomSampler(seed))
+        past.optimize(lambda trial: trial.suggest_float("x", 0, 1) + 0.1 * trial.suggest_float("y", 0, 1), n_trials=10)
+    study = optuna.create_study(sampler=PacohSampler.from_storage(url, settings=SETTINGS | {"guard": True}))
+
+    def other(trial):
+        x, y = trial.suggest_float("x", 0, 1), trial.suggest_float("y", 0, 1)
+        return 0.0 if x < 0.6 else -x + 0.1 * y
+
+    study.optimize(other, n_trials=2 * PATIENCE)
+    assert study.best_value < -0.6
 
 
 @pytest.mark.slow

@@ -35,6 +35,7 @@ class Chooser(NamedTuple):
     warp: Warp
     rule: Rule
     initial: int
+    places: np.ndarray | None = None
 
 
 class Best(NamedTuple):
@@ -130,9 +131,9 @@ def _choose_row(meta: AbstractMetaModel, known: Any, rule: Rule, pool: Any, key:
 
 @eqx.filter_jit
 def _choose_point(
-    meta: AbstractMetaModel, known: Any, rule: Rule, box: Any, key: Any, effort: Effort, believe: bool
+    meta: AbstractMetaModel, known: Any, rule: Rule, box: Any, key: Any, effort: Effort, believe: bool, places: Any
 ) -> jax.Array:
-    return from_box(meta, Known(*known), rule, box, key, effort, believe)
+    return from_box(meta, Known(*known), rule, box, key, effort, believe, places)
 
 
 class Optimizer:
@@ -145,8 +146,12 @@ class Optimizer:
     was told is known, and is suggested again only where it beats what may be elsewhere. `warp` is the scale that the
     model takes values on, where they were warped before it was fitted. With `alone`, a guarded model that does not
     believe what it learned is set aside: the next point is the one that an optimiser without a model would try by this
-    acquisition, its random points among them. So is every second point while the model finds nothing better
-    (`gives_way`).
+    acquisition, its random points among them. So is every second point while the model finds nothing better for
+    `patience` points or more, as many as there are columns unless given (`gives_way`).
+
+    `places` are rows of a space, where past searches found good points: the model then chooses among them and points
+    near them only, for where it was told little it promises too much. Without `alone` it leaves them where it would be
+    set aside.
 
     A suggestion depends on the seed, on what was told and asked, and on nothing else, so a run that was saved and
     loaded goes on as if it had not been interrupted.
@@ -177,6 +182,8 @@ class Optimizer:
         initial: int | None = None,
         effort: Effort | None = None,
         warp: Warp | None = None,
+        places: Any = None,
+        patience: int | None = None,
         seed: int = 0,
     ):
         if goal not in _GOALS:
@@ -191,6 +198,8 @@ class Optimizer:
             )
         self.where, self.goal, self.seed, self.effort = where, goal, seed, effort or Effort()
         self.warp = warp or Warp()
+        self.patience = where.width if patience is None else patience
+        self.places = None if places is None else _rows(places, where)
         self.rule = Rule(UCB() if acquisition is None else acquisition, _GOALS[goal], repeats, exact)
         self.alone = None if alone is None else Rule(alone, _GOALS[goal], repeats, exact)
         self.points: list[Any] = []
@@ -277,9 +286,9 @@ class Optimizer:
     def save(self, path: str | Path) -> None:
         """Writes everything: the model, the space or pool, what was told and asked."""
         content = {"meta": self.model.meta, "units": self.model.units, "where": self.where, "rule": self.rule}
-        content["alone"] = self.alone
+        content |= {"alone": self.alone, "places": self.places}
         content |= {"effort": self.effort, "warp": self.warp, "values": np.array(self.values, np.float64)}
-        state = {name: getattr(self, name) for name in ("points", "pending", "asked", "seed", "initial")}
+        state = {name: getattr(self, name) for name in ("points", "pending", "asked", "seed", "initial", "patience")}
         persistence.save(path, content, {"model": self.model.card, "optimizer": state | {"goal": self.goal}})
 
     @staticmethod
@@ -292,9 +301,10 @@ class Optimizer:
         model = Model(content["meta"], content["units"], card["model"])
         self = Optimizer(model, content["where"], goal=state["goal"], seed=state["seed"], effort=content["effort"])
         self.rule, self.points, self.pending = rule, state["points"], state["pending"]
-        self.alone = content.get("alone")
-        self.warp = content.get("warp", Warp())  # files of earlier versions have neither
+        self.alone, self.places = content.get("alone"), content.get("places")
+        self.warp = content.get("warp", Warp())  # files of earlier versions have none of the three
         self.asked, self.initial = state["asked"], state["initial"]
+        self.patience = state.get("patience", self.patience)
         self.values = content["values"].tolist()
         return self
 
@@ -308,15 +318,19 @@ class Optimizer:
         return found
 
     def _chooser(self, key: Any) -> Chooser:
-        """The model that was given; where it is guarded and not believed, what there is without one."""
-        taught = Chooser(self.model, self.warp, self.rule, self.initial)
-        meta = self.model.meta
-        if self.alone is None or not isinstance(meta, Guarded):
-            return taught
-        idle = gives_way(self.values, self.rule.maximize, self.where.width, len(self.pending))
-        if not idle and bool(_believes(meta, self._known(taught)[0], key)):
-            return taught
-        return without_past(self.where.width, self.alone)
+        """The model that was given; where it is guarded and not believed, what there is without one.
+
+        Without `alone` that is the model, too (its guard decides), but free to leave the places.
+        """
+        free = Chooser(self.model, self.warp, self.rule, self.initial)
+        if self.alone is None and self.places is None:
+            return free
+        taught, meta = free._replace(places=self.places), self.model.meta
+        idle = gives_way(self.values, self.rule.maximize, self.patience, len(self.pending))
+        believed = not isinstance(meta, Guarded) or bool(_believes(meta, self._known(free)[0], key))
+        if self.alone is not None and isinstance(meta, Guarded):
+            return without_past(self.where.width, self.alone) if idle or not believed else taught
+        return free if idle or not believed else taught
 
     def _random(self, key: Any) -> Any:
         if isinstance(self.where, Pool):
@@ -331,7 +345,7 @@ class Optimizer:
                 pool = (jnp.asarray(units.inputs(self.where.rows)), self._open(self.where))
                 return int(_choose_row(*given, pool, key, believe))
             box = (self.where, *(jnp.asarray(part, float) for part in (units.x_loc, units.x_scale)))
-            row = _choose_point(*given, box, key, self.effort, believe)
+            row = _choose_point(*given, box, key, self.effort, believe, chooser.places)
         return self.where.decode(np.asarray(row, np.float64)[None])[0]
 
     def _known(self, chooser: Chooser) -> tuple[Dataset, jax.Array]:
@@ -349,6 +363,16 @@ class Optimizer:
         if not self.rule.repeats:
             open_[np.array(self.points + self.pending, int)] = False
         return open_
+
+
+def _rows(places: Any, where: Space | Pool) -> np.ndarray:
+    rows = np.asarray(places, np.float64)
+    if isinstance(where, Pool) or rows.ndim != 2 or not len(rows) or rows.shape[1] != where.width:
+        raise PacohError(
+            f"Places are one or more rows of a Space, space.encode(points), here of {where.width} columns; got an "
+            f"array of shape {rows.shape}{' beside a Pool' if isinstance(where, Pool) else ''}."
+        )
+    return rows
 
 
 def _plain(point: Any) -> Any:

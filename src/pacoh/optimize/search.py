@@ -19,6 +19,7 @@ from pacoh.priors.base import AbstractPredictor
 from pacoh.types import Key
 
 _SAME = 1e-3  # rows of [0, 1] closer than this are the same point
+_BESIDE = 0.05  # the sd of candidates about places
 
 
 class Rule(eqx.Module):
@@ -114,19 +115,24 @@ def from_box(
     key: Key,
     effort: Effort = Effort(),  # noqa: B008 (a constant)
     believe: bool = False,
+    places: Float[Array, "p d"] | None = None,
 ) -> Float[Array, " d"]:
     """The best row of a space; `box` gives it with the means and scales of learner units.
 
-    Scores that belong together only within one call (`joint`) are compared over the candidates alone.
+    Scores that belong together only within one call (`joint`) are compared over the candidates alone. So are those
+    about `places`, which then are all the candidates there are: an ascent would leave them.
     """
     space, loc, scale = box
     key_adapt, key_score, key_wide, key_near = jax.random.split(key, 4)
     predictor = adapted(meta, known, rule, key_adapt, believe)
     tried, sign = known.data.x * scale + loc, 1 if rule.maximize else -1
     centre = tried[jnp.argmax(jnp.where(known.data.mask, sign * known.data.y, -jnp.inf))]
-    wide = jax.random.uniform(key_wide, (effort.wide, space.width))
-    near = _around(centre, known.data.mask.any(), effort.near, key_near)
-    candidates = space.snap(jnp.concatenate([wide, near]))
+    if places is None:
+        wide = jax.random.uniform(key_wide, (effort.wide, space.width))
+        near = _around(centre, known.data.mask.any(), effort.near, key_near)
+        candidates = space.snap(jnp.concatenate([wide, near]))
+    else:
+        candidates = space.snap(_beside(places, key_wide))
     score = _score(predictor, known, rule, (candidates - loc) / scale, key_score)
 
     def fresh(rows, values):
@@ -135,12 +141,18 @@ def from_box(
         return _finite(values) if rule.repeats else jnp.where(again, -jnp.inf, _finite(values))
 
     values = fresh(candidates, score((candidates - loc) / scale))
-    if not rule.acquisition.joint:
+    if not rule.acquisition.joint and places is None:
         _, first = jax.lax.top_k(values, effort.ascents)
         start = (candidates[first], values[first])
         rows, reached = ascend(lambda rows: score((rows - loc) / scale), fresh, start, space, effort)
         candidates, values = jnp.concatenate([rows, candidates]), jnp.concatenate([reached, values])
     return candidates[jnp.argmax(values)]
+
+
+def _beside(places: Float[Array, "p d"], key: Key) -> Float[Array, "c d"]:
+    """The places, and two rows near each."""
+    moved = places + _BESIDE * jax.random.normal(key, (2, *places.shape))
+    return jnp.clip(jnp.concatenate([places, *moved]), 0.0, 1.0)
 
 
 def _around(centre: Array, known: Array, count: int, key: Key) -> Array:
