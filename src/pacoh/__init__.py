@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING
 
 from pacoh.threads import keep_apart
+from pacoh.version import VERSION
 
-__version__ = "0.1.0"
+__version__ = VERSION
 __all__ = ["Model", "Tune", "__version__", "choose", "fit", "load", "read", "report"]
 
 keep_apart()

@@ -12,9 +12,9 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
-from pacoh import __version__
 from pacoh.errors import PacohError
 from pacoh.types import Key
+from pacoh.version import VERSION
 from pacoh.writing import unfinished, write_whole
 
 Fingerprint = dict[str, str]
@@ -39,7 +39,7 @@ def fingerprint(problem: Any, keys: Key, chunk: int) -> Fingerprint:
         "the data or numeric settings": _hash(*(_content(leaf) for leaf in leaves)),
         "the seeds": _hash(_content(keys)),
         "the steps a chunk": str(chunk),
-        "the version of pacoh": __version__,
+        "the version of pacoh": VERSION,
         "the form of training states": _FORM,
         "the version of jax": jax.__version__,
         "the kind of device": jax.devices()[0].device_kind,
