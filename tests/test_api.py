@@ -177,3 +177,14 @@ def test_a_callers_own_callback_is_called_beside_the_models_curve():
 def test_the_papers_hyper_prior_takes_no_sds_beside_it():
     with pytest.raises(PacohError, match="not both"):
         api.fit(TASKS, "pacoh-gp-map", paper=0.5, sds={"weight": 1.0})
+
+
+def test_linear_networks_of_several_seeds_train_together_as_each_alone():  # jaxlib 0.10.2 has crashed here
+    random = np.random.default_rng(0)
+    tasks = [(random.normal(size=(20, 11)), random.normal(size=20)) for _ in range(10)]
+    settings = {"steps": 5, "layers": 0, "waves": 0}
+    models = api.fit_many([tasks] * 3, "pacoh-nn-svgd", [0, 1, 2], **settings)
+    for seed, together in enumerate(models):
+        alone = pacoh.fit(tasks, "pacoh-nn-svgd", seed=seed, **settings)
+        means = [model.adapt(*tasks[0])(tasks[1][0]).mean for model in (together, alone)]
+        np.testing.assert_allclose(*means, rtol=1e-2, atol=1e-3)

@@ -187,7 +187,12 @@ class LastLayerBNN(AbstractDrawnPrior):
                 gram = jnp.einsum("mp,lp->ml", features * variance, features)
                 return tempered_log_normal(residual, gram, mask, h["own"]["log_noise"], power)
 
-            return jax.vmap(of_output, (0, *axes))(self.likelihood.targets(y).T, *head).sum()
+            targets = self.likelihood.targets(y).T
+            if len(targets) == 1:  # without an axis of one: jaxlib 0.10.2 crashes on sums of arrays of many such axes
+                return of_output(
+                    targets[0], *(part if axis is None else part[0] for part, axis in zip(head, axes, strict=True))
+                )
+            return jax.vmap(of_output, (0, *axes))(targets, *head).sum()
 
         return jax.vmap(of_task)(features, tasks.y, tasks.mask, betas)
 
