@@ -8,7 +8,7 @@ from pacoh.errors import PacohError
 from pacoh.metrics import CODE_LEVELS, FORMS, PAPER_LEVELS
 from pacoh.predictive import GaussianMixture, Point
 
-EVERY = ["rmse", "log_likelihood", "calibration_error", "pooled_calibration_error", "coverage", "crps"]
+EVERY = ["rmse", "pooled_rmse", "log_likelihood", "calibration_error", "pooled_calibration_error", "coverage", "crps"]
 
 
 def normal(loc, scale=1.0) -> GaussianMixture:
@@ -49,6 +49,11 @@ def test_tasks_count_alike_whatever_their_size():
     assert metrics.rmse(Point(np.zeros((2, 3))), y, mask) == pytest.approx(3.0)
     expected = -0.5 * np.log(2 * np.pi) - 0.5 * (4 + 16) / 2
     assert metrics.log_likelihood(normal(np.zeros((2, 3))), y, mask) == pytest.approx(expected)
+
+
+def test_pooled_points_count_alike_whatever_their_task():
+    y, mask = np.array([[2.0, 2.0, 2.0], [4.0, 9.0, 9.0]]), np.array([[1, 1, 1], [1, 0, 0]], bool)
+    assert metrics.pooled_rmse(Point(np.zeros((2, 3))), y, mask) == pytest.approx(((3 * 4 + 16) / 4) ** 0.5)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -120,10 +125,10 @@ def test_masked_points_count_for_nothing(name):
     )
 
 
-def test_a_summary_of_a_point_has_only_an_rmse():
+def test_a_summary_of_a_point_has_only_its_errors():
     y = np.ones((2, 3))
     summary = metrics.summary(Point(np.zeros((2, 3))), y, everything(y))
-    assert summary.pop("rmse") == 1
+    assert summary.pop("rmse") == summary.pop("pooled_rmse") == 1
     assert set(summary.values()) == {None}
 
 

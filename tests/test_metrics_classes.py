@@ -99,7 +99,7 @@ def test_a_summary_has_the_metrics_of_its_kind_and_none_of_the_other():
         "classes": (confident(np.full((2, 3), 0.9)), {"accuracy", "log_likelihood", "ece", "ece_by_task"}),
         "point classes": (PointClass(y), {"accuracy"}),
         "numbers": (GaussianMixture(np.zeros((2, 1, 3)), np.ones((2, 1, 3))), set(metrics.OF_NUMBERS)),
-        "points": (Point(np.zeros((2, 3))), {"rmse"}),
+        "points": (Point(np.zeros((2, 3))), {"rmse", "pooled_rmse"}),
     }
     for name, (predictive, expected) in cases.items():
         summary = metrics.summary(predictive, y, everything(y))

@@ -107,7 +107,7 @@ class Model:
     >>> bool(low[0] < high[0])
     True
     >>> sorted(name for name, value in model.evaluate(tasks.split(2)).items() if value is not None)
-    ['calibration_error', 'coverage_90', 'crps', 'log_likelihood', 'pooled_calibration_error', 'rmse']
+    ['calibration_error', 'coverage_90', 'crps', 'log_likelihood', 'pooled_calibration_error', 'pooled_rmse', 'rmse']
     """
 
     meta: AbstractMetaModel

@@ -42,6 +42,21 @@ def rmse(predictive: AbstractNumeric, y: np.ndarray, mask: np.ndarray) -> float:
     return float(np.mean(_rmse(predictive, y, mask)))
 
 
+def pooled_rmse(predictive: AbstractNumeric, y: np.ndarray, mask: np.ndarray) -> float:
+    """sqrt(mean (mean - y)^2) over the points of all tasks together.
+
+    Of tasks with one query each `rmse` is the mean absolute error, which the median makes least, not the mean.
+
+    >>> import numpy as np
+    >>> from pacoh import metrics
+    >>> from pacoh.predictive import Point
+    >>> arguments = Point(np.zeros((2, 1))), np.array([[0.0], [4.0]]), np.ones((2, 1), bool)
+    >>> metrics.rmse(*arguments), metrics.pooled_rmse(*arguments) == 8**0.5
+    (2.0, True)
+    """
+    return float(np.sqrt(np.mean((predictive.mean - y)[mask] ** 2)))
+
+
 def _rmse(predictive: AbstractNumeric, y: np.ndarray, mask: np.ndarray) -> np.ndarray:
     return np.sqrt(_task_mean((predictive.mean - y) ** 2, mask))
 
@@ -212,7 +227,7 @@ def summary(predictive: AbstractPredictive, y: np.ndarray, mask: np.ndarray) -> 
     predictive, y, mask = _asked(predictive, y, mask)
     known: dict[str, float | None] = {}
     if isinstance(predictive, AbstractNumeric):
-        known["rmse"] = rmse(predictive, y, mask)
+        known |= {"rmse": rmse(predictive, y, mask), "pooled_rmse": pooled_rmse(predictive, y, mask)}
     if isinstance(predictive, AbstractDistribution):
         known |= {name: metric(predictive, y, mask) for name, metric in _DISTRIBUTIONAL.items()}
     if isinstance(predictive, AbstractClasses):
@@ -260,7 +275,7 @@ _DISTRIBUTIONAL = {
     "crps": crps,
 }
 _CATEGORICAL = {"log_likelihood": log_likelihood, "ece": ece, "ece_by_task": ece_by_task}
-OF_NUMBERS, OF_CLASSES = ("rmse", *_DISTRIBUTIONAL), ("accuracy", *_CATEGORICAL)
+OF_NUMBERS, OF_CLASSES = ("rmse", "pooled_rmse", *_DISTRIBUTIONAL), ("accuracy", *_CATEGORICAL)
 """The names in a summary that speak of numbers, and those that speak of classes."""
 
 

@@ -15,6 +15,7 @@ from pacoh.environments.base import PUBLISHED
 
 LABELS = {
     "rmse": "RMSE",
+    "pooled_rmse": "RMSE, all points pooled",
     "log_likelihood": "log-likelihood a point",
     "calibration_error": "calibration error",
     "calibration_error_rms": "calibration error, root mean square over levels",
