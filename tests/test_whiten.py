@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import pacoh
+from pacoh.bounds.losses import loss
+from pacoh.certify import certify_model
 from pacoh.data import Dataset, stack
 from pacoh.errors import PacohError
 from pacoh.learners.whiten import Whitening
@@ -124,6 +126,15 @@ def test_a_learner_of_whitened_inputs_passes_the_suite(name, method):
     reason = check(name, prepare(method, settings={"steps": 20, "whiten": True}))
     if reason is not None:
         pytest.skip(reason)
+
+
+def test_a_certificate_says_that_the_turn_depends_on_the_tasks():
+    tasks = lags(0, 4, 8)
+    report = certify_model(
+        pacoh.fit(tasks, "pacoh-gp-map", steps=5, whiten=True), tasks, loss("clipped-absolute", clip=1.0)
+    )
+    assert not report.certified
+    assert "`whiten`" in report.certificate.reasons[0]
 
 
 def test_a_value_that_is_read_as_it_is_cannot_be_turned():

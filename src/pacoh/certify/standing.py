@@ -9,6 +9,7 @@ from pacoh.data import Standardizer
 from pacoh.inference.map import MAP
 from pacoh.inference.svgd import SVGD
 from pacoh.learners.base import AbstractMetaLearner
+from pacoh.learners.change import ChangedModel
 from pacoh.learners.guard import Guard, Guarded
 from pacoh.learners.pacoh import PACOH, PACOHModel
 from pacoh.priors.gp import GPPrior
@@ -77,6 +78,8 @@ def _flat(made: PACOH) -> bool:
 
 def _method(model: Model) -> list[str]:
     name, made, found = model.card["method"], made_by(model), learned(model)
+    if isinstance(model.meta, ChangedModel):
+        return ["inputs were turned by the covariance of the same tasks (`whiten`), so the prior depends on them"]
     if found is None:
         return [f"{name} learns no hyper-posterior over GP priors, so the KLs that the theorem needs are not known"]
     answer = []
