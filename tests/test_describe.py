@@ -88,6 +88,20 @@ def test_columns_that_say_next_to_nothing_are_named():
     assert constant == {"x2": "it is constant", "x3": "299 of 300 values are 0.0"}
 
 
+def test_inputs_that_say_nearly_the_same_are_named_with_the_remedy():
+    assert describe(alike()).told == ()
+    random = np.random.default_rng(0)
+    lags = {}
+    for name in "abc":
+        series = 20 + random.normal(0, 3) + np.cumsum(random.normal(0, 0.05, 40))
+        windows = np.lib.stride_tricks.sliding_window_view(series, 4)
+        lags[name] = np.column_stack([windows[:, :3], random.uniform(size=len(windows))]), windows[:, 3].copy()
+    lags["a"][0][0, 1] = np.nan  # a row with a gap tells nothing
+    found = describe(lags)
+    assert found.record()["nearly_told_by_the_others"] == ["x0", "x1", "x2"]
+    assert any("x0, x1, x2" in note and "whiten=True" in note for note in found.notes())
+
+
 def test_text_is_counted_and_said_to_be_a_category_or_a_label(tmp_path):
     for name in "ab":
         (tmp_path / f"{name}.csv").write_text("u,colour,y\n1,red,yes\n2,,no\n,blue,yes\n")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pacoh import files
-from pacoh.describe.columns import Column, as_numbers, column
+from pacoh.describe.columns import Column, as_numbers, column, told_by_others
 from pacoh.describe.odd import LEAST, Odd, odd, threshold
 from pacoh.encoding import Table, counted, listed, missing
 from pacoh.errors import PacohError
@@ -26,6 +26,7 @@ class Description:
     gaps: dict[str, int]  # tasks with missing cells, and how many
     odd: tuple[Odd, ...]
     tables: tuple[Table, ...]
+    told: tuple[str, ...] = ()  # inputs that the other inputs nearly tell
 
     def record(self) -> dict[str, Any]:
         """Lists, strings and numbers only."""
@@ -43,6 +44,7 @@ class Description:
             "target": asdict(self.target),
             "missing": {"cells": sum(self.gaps.values()), "tasks": self.gaps},
             "nearly_constant": {one.name: one.constant for one in (*self.inputs, self.target) if one.constant},
+            "nearly_told_by_the_others": list(self.told),
             "unlike_the_others": [asdict(one) for one in self.odd],
             "criterion": (
                 f"|value - median| over 1.4826 MAD above {limit:.1f}; number of points and spreads on a log scale"
@@ -70,6 +72,11 @@ class Description:
             said.append(f"Nearly constant: {listed([one.name for one in constant])}.")
         else:
             said += [f"{one.name!r} is nearly constant: {one.constant}." for one in constant]
+        if self.told:
+            said.append(
+                f"{listed(self.told)} say nearly the same: the other inputs tell 99 % of each. What little tells them "
+                "apart is learned sooner with whiten=True."
+            )
         texts = [one.name for one in self.inputs if one.kind == "text"]
         if texts:
             said.append(f"Text stands in {listed(texts)}: name such inputs as categorical, or turn them into numbers.")
@@ -119,7 +126,9 @@ def describe(source: Any, *, task: str | None = None, target: str | None = None)
         columns[outcome.name] = [found for table in tables if (found := as_numbers(table.y)) is not None]
     sizes = {table.name: len(table.y) for table in tables}
     unlike = odd(list(sizes), list(sizes.values()), columns)
-    return Description(sizes, inputs, outcome, gaps, tuple(unlike), tuple(tables))
+    telling = _numbers(tables, inputs, only_telling=True)
+    told = told_by_others({name: np.concatenate(parts) for name, parts in telling.items()})
+    return Description(sizes, inputs, outcome, gaps, tuple(unlike), tuple(tables), told)
 
 
 def _telling(one: Column) -> bool:

@@ -13,6 +13,8 @@ ALIKE = 0.99
 """A column in which this share of the values is one and the same is nearly constant."""
 NARROW = 1e-9
 """So is one whose spread is this small beside its values."""
+TOLD = 0.99
+"""A column of whose variance the others tell this share says nearly what they say."""
 _EMPTY = "it has no values at all"
 
 
@@ -77,3 +79,25 @@ def _alike(values: int, most: Any, count: int) -> str | None:
     if count == values:
         return "it is constant"
     return f"{count} of {values} values are {most}" if count >= ALIKE * values else None
+
+
+def told_by_others(columns: dict[str, np.ndarray]) -> tuple[str, ...]:
+    """The columns that are nearly a linear function of the others, over the rows where all are finite.
+
+    >>> import numpy as np
+    >>> from pacoh.describe.columns import told_by_others
+    >>> a, b = np.random.default_rng(0).normal(size=(2, 50))
+    >>> told_by_others({"a": a, "b": b, "nearly a": a + 0.01 * b, "sum": a + b, "apart": np.sin(9 * a)})
+    ('a', 'b', 'nearly a', 'sum')
+    >>> told_by_others({"a": a, "b": b})
+    ()
+    """
+    rows = np.column_stack(list(columns.values())) if columns else np.empty((0, 0))
+    rows = rows[np.isfinite(rows).all(1)]
+    if len(rows) <= rows.shape[1] + 1:
+        return ()
+    apart = rows - rows.mean(0)
+    apart = apart / np.where((sd := apart.std(0)) > 0, sd, 1.0)
+    correlation = apart.T @ apart / len(rows) + 1e-9 * np.eye(rows.shape[1])
+    share = 1 - 1 / np.diag(np.linalg.inv(correlation))
+    return tuple(name for name, told in zip(columns, share, strict=True) if told > TOLD)
