@@ -326,11 +326,11 @@ class Optimizer:
         if self.alone is None and self.places is None:
             return free
         taught, meta = free._replace(places=self.places), self.model.meta
+        guarded = isinstance(meta, Guarded)
         idle = gives_way(self.values, self.rule.maximize, self.patience, len(self.pending))
-        believed = not isinstance(meta, Guarded) or bool(_believes(meta, self._known(free)[0], key))
-        if self.alone is not None and isinstance(meta, Guarded):
-            return without_past(self.where.width, self.alone) if idle or not believed else taught
-        return free if idle or not believed else taught
+        if not idle and (not guarded or bool(_believes(meta, self._known(free)[0], key))):
+            return taught
+        return without_past(self.where.width, self.alone) if guarded and self.alone is not None else free
 
     def _random(self, key: Any) -> Any:
         if isinstance(self.where, Pool):
