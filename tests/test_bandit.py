@@ -210,6 +210,7 @@ def test_rules_are_those_of_the_row():
     assert acquisition({"rule": "ucb", "beta": 1.5, "noisy": True}) == UCB(1.5, noisy=True, literal=True)
     assert acquisition({"rule": "thompson"}) == Thompson()
     assert acquisition({"rule": "thompson", "spread": 0.5}) == Thompson(0.5)
+    assert acquisition({"rule": "thompson", "spread": 0.35, "noisy": True}) == Thompson(0.35, noisy=True)
     with pytest.raises(PacohError, match="ucb or thompson; got 'greedy'"):
         acquisition({"rule": "greedy"})
 

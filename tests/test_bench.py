@@ -18,9 +18,10 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
+import pacoh
 from browser import fetches_nothing, look, needs_browser
 from pacoh import api, metrics, registry
-from pacoh.bench import executors, spec
+from pacoh.bench import cells, executors, spec
 from pacoh.bench.compare import Difference, middling, paired
 from pacoh.bench.report import headline, write
 from pacoh.bench.run import Choice, Silence, run
@@ -168,6 +169,18 @@ def test_a_record_says_what_made_it(finished):
     made = json.loads(files(finished)[next(iter(files(finished)))].splitlines()[0])["made"]
     wanted = {"pacoh", "jax", "revision", "device", "seconds", "times", "peak_bytes", "started", "seconds_per_step"}
     assert wanted <= set(made)
+
+
+def test_a_revision_is_marked_where_any_source_of_the_package_differs(monkeypatch):
+    asked = []
+
+    def run(command, **_):
+        asked.append(command)
+        return subprocess.CompletedProcess(command, 0, " M learners/pacoh.py" if "status" in command else "abc\n")
+
+    monkeypatch.setattr(cells.subprocess, "run", run)
+    assert cells.revision.__wrapped__() == "abc+"
+    assert {command[2] for command in asked} == {str(Path(pacoh.__file__).parent)}
 
 
 def test_seeds_trained_together_score_as_each_alone(finished):

@@ -127,6 +127,18 @@ def test_a_drawn_function_may_be_kept_near_the_mean():
     assert np.abs(whole - mean).max() > 0.01
 
 
+@pytest.mark.parametrize("spread", [1.0, 0.4])
+def test_drawn_values_scatter_as_what_is_measured_would(spread):
+    adapted, x = predictor(made(2, noise=0.5), *TOLD), jnp.array([[0.0, 0.1], [0.9, -0.8]])
+    draws = jax.vmap(lambda key: Thompson(spread, noisy=True).score(adapted, jnp.zeros(()), key)(x))(
+        jax.random.split(jax.random.key(3), 4000)
+    )
+    said = adapted(x)
+    np.testing.assert_allclose(draws.std(0), spread * np.asarray(said.std), rtol=0.05)
+    np.testing.assert_allclose(draws.mean(0), said.mean, atol=0.05)
+    assert (said.std > 1.2 * adapted.latent(x).std).any()
+
+
 def test_what_was_told_exactly_has_no_spread_and_elsewhere_all_is_as_the_model_has_it():
     model = made(2, noise=0.5)
     adapted = predictor(model, *TOLD)
@@ -137,7 +149,7 @@ def test_what_was_told_exactly_has_no_spread_and_elsewhere_all_is_as_the_model_h
         assert float(mine.std[:2].max()) < 1e-15
         np.testing.assert_array_equal(mine.mean[2:], others.mean[2:])
         np.testing.assert_array_equal(mine.std[2:], others.std[2:])
-    for acquisition in (UCB(), UCB(noisy=True), Thompson(), Thompson(0.5)):
+    for acquisition in (UCB(), UCB(noisy=True), Thompson(), Thompson(0.5), Thompson(0.5, noisy=True)):
         score = acquisition.score(known, jnp.zeros(()), jax.random.key(0))(x)
         np.testing.assert_allclose(score[:2], TOLD[1], rtol=1e-6)
         assert abs(acquisition.score(adapted, jnp.zeros(()), jax.random.key(0))(x)[:2] - score[:2]).min() > 0.01

@@ -33,6 +33,7 @@ from pacoh.learners.pacoh import PACOH
 from pacoh.learners.warp import TargetScale
 from pacoh.learners.whiten import Whitening
 from pacoh.priors.gp import GPPrior
+from pacoh.priors.scaled import ScaledGPPrior
 from pacoh.priors.weights import DiagonalGaussian
 from pacoh.recipes.base import Shape as Shape
 from pacoh.recipes.base import by_map, by_stein, by_variation
@@ -219,7 +220,7 @@ _POSITIVE = (
     "reach",
     "head",
 )
-_ZERO_OR_MORE = ("decay", "beta", "own")
+_ZERO_OR_MORE = ("decay", "beta", "own", "own_scale")
 
 
 def _check_setting(name: str, value: Any) -> None:
@@ -291,7 +292,9 @@ def _whitened(method: str, made: AbstractMetaLearner) -> AbstractMetaLearner:
 
 
 def _guarded(method: str, made: AbstractMetaLearner) -> Guard:
-    if not isinstance(made, Moved) and not (isinstance(made, PACOH) and isinstance(made.prior, GPPrior)):
+    if not isinstance(made, Moved) and not (
+        isinstance(made, PACOH) and isinstance(made.prior, GPPrior | ScaledGPPrior)
+    ):
         raise PacohError(f"The guard is for methods that learn a GP prior; {method} has none to guard.")
     return Guard(made, own=lone_gp().model() if isinstance(made, Moved) else None)
 

@@ -77,7 +77,7 @@ def acquisition(play: dict[str, Any]) -> AbstractAcquisition:
     """The rule of a row: {rule = "ucb", beta = 1.0}, with the sd of the paper, or {rule = "thompson", spread = 0.5}."""
     rules = {
         "ucb": lambda: UCB(play.get("beta", 2.0), noisy=play.get("noisy", False), literal=True),
-        "thompson": lambda: Thompson(play.get("spread", 1.0)),
+        "thompson": lambda: Thompson(play.get("spread", 1.0), play.get("noisy", False)),
     }
     if play.get("rule") not in rules:
         raise PacohError(f"A bandit's rule is ucb or thompson; got {play.get('rule')!r}.")

@@ -207,7 +207,7 @@ def revision() -> str | None:
     """The commit of the sources, with a + where they differ from it; None where they lie in no repository."""
 
     def git(*arguments: str) -> str:
-        command = ["git", "-C", str(Path(__file__).parent), *arguments]
+        command = ["git", "-C", str(Path(__file__).parents[1]), *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     try:

@@ -117,7 +117,7 @@ def ray_cluster(address: str | None, retries: int = 10) -> Executor:
                 cell = waiting.pop(ready)
                 try:
                     yield cell, ray.get(ready)
-                except ray.exceptions.RayError as error:
+                except ray.exceptions.RayError as error:  # pyright: ignore[reportAttributeAccessIssue]
                     yield cell, Outcome(None, f"{type(error).__name__}: {error}"[:500], str(error))
         finally:
             ray.shutdown()

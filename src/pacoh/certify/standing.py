@@ -14,6 +14,7 @@ from pacoh.learners.guard import Guard, Guarded
 from pacoh.learners.pacoh import PACOH, PACOHModel
 from pacoh.priors.gp import GPPrior
 from pacoh.priors.hyper import NoHyperPrior
+from pacoh.priors.scaled import ScaledGPPrior
 from pacoh.reading import Tasks
 from pacoh.theory import BAYES, Rates
 
@@ -80,6 +81,10 @@ def _method(model: Model) -> list[str]:
     name, made, found = model.card["method"], made_by(model), learned(model)
     if isinstance(model.meta, ChangedModel):
         return ["inputs were turned by the covariance of the same tasks (`whiten`), so the prior depends on them"]
+    if isinstance(model.meta, PACOHModel) and isinstance(model.meta.prior, ScaledGPPrior):
+        return [
+            "each task has a scale of its own (`own_scale`): the KLs of posteriors that are no Gaussians are not known"
+        ]
     if found is None:
         return [f"{name} learns no hyper-posterior over GP priors, so the KLs that the theorem needs are not known"]
     answer = []

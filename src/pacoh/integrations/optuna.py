@@ -21,6 +21,7 @@ from pacoh.optimize.warp import Warp
 MOST = 100  # trials of a past study that are learned from, the first ones
 PATIENCE = 8  # trials without a better one after which every second one is that of a search without a past
 GOOD = 8  # trials of a past study, its best, near which the next study looks
+OWN_SCALE = 0.5  # the sd of the log of a study's own scale
 _DONE = (TrialState.COMPLETE, TrialState.PRUNED)
 
 
@@ -83,7 +84,8 @@ class PacohSampler(BaseSampler):
     ) -> "PacohSampler":
         """Learns from the named studies of a database (all, without names), given as `optuna.load_study` takes it.
 
-        `settings` are those of the method; without any, it is guarded against past studies unlike the new one.
+        `settings` are those of the method; without any, each study has a scale of its own (an error moves more on one
+        data set than on another), and the model is guarded against past studies unlike the new one.
         """
         known = optuna.study.get_all_study_names(storage)
         names = list(known if studies is None else studies)
@@ -99,7 +101,7 @@ class PacohSampler(BaseSampler):
             sampler = PacohSampler(None, None, **rest)
             sampler._say(f"{len(tasks)} past studies have trials to learn from, and two are needed")
             return sampler
-        options: dict[str, Any] = {"guard": True} if settings is None else dict(settings)
+        options = {"guard": True, "own_scale": OWN_SCALE} if settings is None else dict(settings)
         model, warp = taught(tasks, method, seed=seed, **options)
         return PacohSampler(model, space, warp=warp, places=good_places(tasks), **rest)
 

@@ -84,6 +84,8 @@ class Thompson(AbstractAcquisition):
 
     `spread` multiplies how far it lies from the mean (the v of Agrawal and Goyal 2013). The largest of many candidates
     under a drawn function is often one that the draw is wrong about: over a large pool, less than 1 explores less.
+    With `noisy` values are drawn, of y instead of f: where these do not scatter when asked again (`exact` of a rule),
+    what a point has of its own may be good, too.
 
     >>> from pacoh.optimize import Optimizer, Pool, Thompson
     >>> optimizer = Optimizer(None, Pool([0.0, 0.2, 0.4, 0.6, 1.0]), goal="maximize", acquisition=Thompson())
@@ -93,11 +95,14 @@ class Thompson(AbstractAcquisition):
     """
 
     spread: float = eqx.field(static=True, default=1.0)
+    noisy: bool = eqx.field(static=True, default=False)
     joint, compares = True, False
 
     def score(self, predictor: AbstractPredictor, best: Scalar, key: Key) -> Score:
-        """The function."""
+        """The function; with `noisy` a value at each point."""
         del best
+        if self.noisy:
+            return self._values(predictor, key)
         drawn = predictor.function(key)
         if self.spread == 1:
             return drawn
@@ -107,6 +112,17 @@ class Thompson(AbstractAcquisition):
             return mean + self.spread * (drawn(x) - mean)
 
         return nearer
+
+    def _values(self, predictor: AbstractPredictor, key: Key) -> Score:
+        key_function, key_own = jax.random.split(key)
+        drawn = predictor.function(key_function)
+
+        def values(x):
+            latent, whole = gaussian(predictor.latent(x)), gaussian(predictor(x))
+            own = jnp.sqrt(jnp.maximum(whole.std**2 - latent.std**2, 0.0)) * jax.random.normal(key_own, (len(x),))
+            return latent.mean + self.spread * (drawn(x) - latent.mean + own)
+
+        return values
 
 
 class LogEI(AbstractAcquisition):

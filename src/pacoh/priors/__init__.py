@@ -9,6 +9,7 @@ from pacoh.priors.last_layer import LastLayerBNN
 from pacoh.priors.likelihoods import Categorical, Coded, GaussianNoise
 from pacoh.priors.means import Constant, LinearMean, Network, SumMean
 from pacoh.priors.nets import MLP
+from pacoh.priors.scaled import ScaledGPPrior
 from pacoh.priors.weights import DiagonalGaussian
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Network",
     "Param",
     "Product",
+    "ScaledGPPrior",
     "Sum",
     "SumMean",
     "Warped",

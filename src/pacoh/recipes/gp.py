@@ -14,6 +14,7 @@ from pacoh.priors.hyper import NoHyperPrior
 from pacoh.priors.kernels import SE, AbstractKernel, Linear, Matern, Product, Sum, Warped, Waves
 from pacoh.priors.means import AbstractMean, Basins, Constant, LinearMean, Network, SumMean
 from pacoh.priors.nets import MLP
+from pacoh.priors.scaled import ScaledGPPrior
 from pacoh.recipes.base import Shape, choose, group_prior, task_batch
 
 GP_SDS = {"input": 4.0, "weight": 7.5, "bias": 4.0, "scale": 3.0, "noise": 1.0, "mean": 3.0}
@@ -57,14 +58,16 @@ def gp_prior(
     reach: float = 1.0,
     noise: float = 0.2,
     own: float = 0.0,
-) -> GPPrior:
+    own_scale: float = 0.0,
+) -> GPPrior | ScaledGPPrior:
     """A GP prior from names: `network`, `constant` or `linear` means combine with +, kernels with + and *.
 
     `noise` is the sd about which the learned noise is sought, in learner units, `own` that of a task's factor on the
-    mean.
+    mean, `own_scale` that of the log of a task's factor on all else.
     """
     net = MLP((width,) * layers, activation, reach)
-    return GPPrior(_mean(mean, net), kernel_of(kernel, net, features), noise, own)
+    prior = GPPrior(_mean(mean, net), kernel_of(kernel, net, features), noise, own)
+    return ScaledGPPrior(prior, own_scale) if own_scale else prior
 
 
 def pacoh_gp(

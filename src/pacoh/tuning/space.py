@@ -78,7 +78,9 @@ _ROUGH = {"kernel": "matern12"}  # what was seen last counts most
 _LINEAR = {"mean": "linear"}
 _DEEP = {"kernel": "network"}
 _BOTH = {"kernel": "network+matern12", "mean": "linear"}
-_GP_FORMS = (_LINEAR, _ROUGH | _LINEAR, _ROUGH, _DEEP, _DEEP | _LINEAR, _BOTH)
+_OWN = {"own_scale": 0.4}  # tasks that differ in how noisy they are
+_GP_FORMS = (_LINEAR, _ROUGH | _LINEAR, _ROUGH, _DEEP, _DEEP | _LINEAR, _BOTH, _ROUGH | _LINEAR | _OWN)
+_ALONE = {"own_scale": 0.5}  # a task alone tells its scale badly
 _GELU, _TANH, _RELU = ({"activation": name} for name in ("gelu", "tanh", "relu"))
 
 _SKIP = {"skip": True}  # a line beside the network, where test tasks may lie outside what was seen
@@ -87,12 +89,12 @@ _LONG, _LONGEST = {"steps": 3000}, {"steps": 10000}  # the defaults stop early, 
 _EPISODES = (_LONG, _LONGEST, _TANH, _RELU, _SKIP, _SKIP | _LONG)
 
 FORMS: dict[str, tuple[dict[str, Any], ...]] = {
-    "vanilla-gp": (_ROUGH, {"kernel": "se+linear"}),
+    "vanilla-gp": (_ROUGH, {"kernel": "se+linear"}, _ALONE, _ROUGH | _ALONE),
     "dkl-gp": (_RELU,),
     "vanilla-bnn": (_TANH, _RELU, _EXACT, _EXACT | _TANH, _EXACT | _SKIP),
     **dict.fromkeys(("pacoh-gp-map", "pacoh-gp-svgd", "pacoh-gp-vi"), _GP_FORMS),
     **dict.fromkeys(("pacoh-nn-map", "pacoh-nn-svgd", "pacoh-nn-vi"), (_TANH, _RELU, _SKIP)),
-    "mll-gp": ({"kernel": "se+linear"}, _ROUGH, _ROUGH | _LINEAR, _LINEAR, _BOTH),
+    "mll-gp": ({"kernel": "se+linear"}, _ROUGH, _ROUGH | _LINEAR, _LINEAR, _BOTH, _ROUGH | _LINEAR | _OWN),
     **dict.fromkeys(("maml", "fo-maml", "reptile", "mr-maml-w", "mr-maml-a"), _EPISODES),
     **dict.fromkeys(("bmaml", "np", "cnp", "anp"), _EPISODES),
     **dict.fromkeys(("mlap-m", "mlap-s"), (_LONGEST, _TANH, _RELU, _SKIP)),
