@@ -25,6 +25,7 @@ from pacoh.bench import cells, executors, spec
 from pacoh.bench.compare import Difference, middling, paired
 from pacoh.bench.report import headline, write
 from pacoh.bench.run import Choice, Silence, run
+from pacoh.bench.short import read_reasons, short_pages
 from pacoh.bench.store import Plan, Store
 from pacoh.bench.tables import Entry, Published, Results, with_sd
 from pacoh.errors import PacohError
@@ -294,6 +295,55 @@ def test_a_calibration_without_the_likelihood_does_not_count(finished, tmp_path)
     assert not entries["mll-gp", "cauchy"].counts
     assert not entries["mll-gp", "cauchy"].best
     assert sum(entry.best for entry in entries.values()) >= 1
+
+
+@pytest.fixture
+def two_short(finished, tmp_path):
+    """Results in which the error of two methods is at its published one, and that of PACOH-GP-MAP far from it."""
+    folder = tmp_path / "results"
+    shutil.copytree(finished, folder)
+    for method, rmse in (("pacoh-gp-map", 0.5), ("mll-gp", 0.21899), ("vanilla-gp", 0.276)):
+        path = next((folder / "cells").glob(f"*.{method}.*"))
+        records = [json.loads(line) for line in path.read_text().splitlines()]
+        for record in records:
+            record["scores"]["test"] |= {"rmse": rmse, "calibration_error": 0.0}
+        path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return folder
+
+
+def test_cells_that_fall_short_are_in_one_table_with_the_reason(two_short, tmp_path):
+    reasons = tmp_path / "reasons.toml"
+    reasons.write_text('[rmse]\n"cauchy/pacoh-gp-map" = "made up"\n')
+    write(two_short, two_short, reasons=read_reasons(reasons))
+    page = (two_short / "report.md").read_text().split("## Cells that fall short")[1].split("\n## ")[0]
+    rows = [line for line in page.splitlines() if line.startswith("| RMSE")]
+    assert rows == [
+        "| RMSE | cauchy | PACOH-GP-MAP | 0.5 | 0.216 | made up |",
+        "| RMSE | cauchy | Vanilla GP | 0.276 | 0.275 |  |",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[rmse]\n"cauchy/mll-gp" = "none"', "do not fall short: rmse: cauchy/mll-gp. Take them out"),
+        ('[accuracy]\n"cauchy/pacoh-gp-map" = "none"', "do not fall short: accuracy: cauchy/pacoh-gp-map"),
+        ('rmse = "none"', "gives reasons as"),
+        ("[rmse", "is no TOML file"),
+    ],
+)
+def test_reasons_for_nothing_are_refused(two_short, tmp_path, text, said):
+    (tmp_path / "reasons.toml").write_text(text)
+    with pytest.raises(PacohError, match=said):
+        write(two_short, two_short, reasons=read_reasons(tmp_path / "reasons.toml"))
+
+
+def test_the_reasons_of_the_committed_page_are_for_cells_that_fall_short():
+    root = Path(__file__).parents[1]
+    store = Store(root / "benchmarks" / "results")
+    every = [Results(plan.experiment, store) for plan in store.plans()]
+    *_, grid = short_pages(every, read_reasons(root / "docs" / "notes" / "reasons.toml"))
+    assert all(line[-1][0] for line in grid.lines)  # and each of them has one
 
 
 def test_the_gap_is_in_published_sds_and_one_sd_is_near_enough():
@@ -583,6 +633,7 @@ def test_every_form_of_a_method_is_one_it_can_take(method):
     made = [str(registry.learner(method, shape, **form)) for form in forms(method, {})]
     assert len(set(made)) == len(made), "two forms are the same program"
     taken = {"kernel": "se", "mean": "constant", "activation": "tanh", "steps": 300, "exact": False, "skip": False}
+    taken["own_scale"] = 0.0
     assert forms(method, taken) == [{}]
 
 

@@ -144,9 +144,10 @@ def test_a_learner_with_scales_of_tasks_passes_the_suite(name):
         pytest.skip(reason)
 
 
-def test_a_certificate_says_that_the_posteriors_are_no_gaussians():
+@pytest.mark.parametrize("guard", [False, True])
+def test_a_certificate_says_that_the_posteriors_are_no_gaussians(guard):
     tasks = noisy_lines(0)
-    model = pacoh.fit(tasks, "pacoh-gp-map", own_scale=0.4, kernel="se", mean="linear", steps=20)
+    model = pacoh.fit(tasks, "pacoh-gp-map", own_scale=0.4, kernel="se", mean="linear", steps=20, guard=guard)
     report = certify_model(model, tasks, loss("clipped-absolute", clip=1.0))
     assert not report.certified
     assert "`own_scale`" in report.certificate.reasons[0]

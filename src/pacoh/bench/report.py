@@ -8,6 +8,7 @@ import numpy as np
 
 from pacoh.bench.pictures import pictures
 from pacoh.bench.regrets import regret_pages
+from pacoh.bench.short import Reasons, short_pages
 from pacoh.bench.spec import Claim, Table, published
 from pacoh.bench.store import Plan, Store
 from pacoh.bench.tables import CALIBRATION, LABELS, Entry, Results, number, sequence, with_sd
@@ -16,14 +17,17 @@ from pacoh.pages import Block, Code, Details, Grid, Heading, Image, Items, Text,
 from pacoh.writing import write_whole
 
 
-def write(folder: Path, out: Path, name: str = "report", note: str = "") -> list[Path]:
-    """Writes an HTML page, a Markdown page and the figures that the latter shows; a note follows the first lines."""
+def write(folder: Path, out: Path, name: str = "report", note: str = "", reasons: Reasons | None = None) -> list[Path]:
+    """Writes an HTML page, a Markdown page and the figures that the latter shows; a note follows the first lines.
+
+    `reasons` say why cells fall short of published ones.
+    """
     if not folder.is_dir():
         raise PacohError(
             f"There is no folder {str(folder)!r} of results: make it with `pacoh bench run NAME --out ...`."
         )
     store = Store(folder)
-    blocks = list(report(store, store.plans(), note))
+    blocks = list(report(store, store.plans(), note, reasons or {}))
     (out / "figures").mkdir(parents=True, exist_ok=True)
     written = [out / f"{name}.html", out / f"{name}.md"]
     write_whole(written[0], to_html("Benchmark", blocks).encode())
@@ -36,7 +40,7 @@ def write(folder: Path, out: Path, name: str = "report", note: str = "") -> list
     return written
 
 
-def report(store: Store, plans: list[Plan], note: str = "") -> Iterator[Block]:
+def report(store: Store, plans: list[Plan], note: str = "", reasons: Reasons | None = None) -> Iterator[Block]:
     """All that the folder holds: first whether PACOH beats what needs no learning."""
     every = [(plan, Results(plan.experiment, store)) for plan in plans]
     yield Heading(1, "Benchmark")
@@ -46,6 +50,7 @@ def report(store: Store, plans: list[Plan], note: str = "") -> Iterator[Block]:
     )
     yield Items([*(_standing(results) for _, results in every), *_others(store, every)])
     yield from (Text(" ".join(paragraph.split())) for paragraph in note.split("\n\n") if paragraph.strip())
+    yield from short_pages([results for _, results in every], reasons or {})
     for plan, results in every:
         yield Heading(2, plan.experiment.name)
         yield Text(plan.experiment.summary)
@@ -187,14 +192,25 @@ def _reached(results: Results, table: Table, entries: dict[tuple[str, str], Entr
             continue
         fine = {place for place, one in judged.items() if one.reaches(table.metric) and one.counts}
         yield Text(f"{len(fine)} of {len(judged)} {name} cells reach the published mean, or are within one sd of it.")
-        short = [(place, one) for place, one in judged.items() if place not in fine]
+        short = {place: one for place, one in judged.items() if place not in fine}
         if short:
-            yield Items([f"{column} / {rows[row]}: {_short(one)}" for (row, column), one in short])
+            yield Items([*_behind(short, rows), *_without_number(short, rows)])
+
+
+def _behind(short: dict[tuple[str, str], Entry], rows: dict[str, str]) -> list[str]:
+    return [f"{column} / {rows[row]}: {_short(one)}" for (row, column), one in short.items() if not one.state]
+
+
+def _without_number(short: dict[tuple[str, str], Entry], rows: dict[str, str]) -> list[str]:
+    """An environment's cells that are missing or failed, in one line."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for (row, column), one in short.items():
+        if one.state:
+            found.setdefault((column, one.state), []).append(rows[row])
+    return [f"{column} / {', '.join(names)}: {state}" for (column, state), names in found.items()]
 
 
 def _short(one: Entry) -> str:
-    if one.state:
-        return one.state
     told = f"{with_sd(one.mean, one.sd)} against {_shown(one)[1][0]}"
     return told + ("" if one.counts else ", and its log-likelihood is worse than learning alone")
 

@@ -8,7 +8,7 @@ from pacoh.api import Model
 from pacoh.data import Standardizer
 from pacoh.inference.map import MAP
 from pacoh.inference.svgd import SVGD
-from pacoh.learners.base import AbstractMetaLearner
+from pacoh.learners.base import AbstractMetaLearner, AbstractMetaModel
 from pacoh.learners.change import ChangedModel
 from pacoh.learners.guard import Guard, Guarded
 from pacoh.learners.pacoh import PACOH, PACOHModel
@@ -28,8 +28,12 @@ SETTINGS = "the model's settings were chosen without these tasks: its card does 
 
 def learned(model: Model) -> PACOHModel | None:
     """The learned GP priors of a model, without its guard; None where the closed forms do not apply."""
-    meta = model.meta.learned if isinstance(model.meta, Guarded) else model.meta
+    meta = _unguarded(model)
     return meta if isinstance(meta, PACOHModel) and isinstance(meta.prior, GPPrior) else None
+
+
+def _unguarded(model: Model) -> AbstractMetaModel:
+    return model.meta.learned if isinstance(model.meta, Guarded) else model.meta
 
 
 def rates(model: Model) -> Rates:
@@ -81,10 +85,9 @@ def _method(model: Model) -> list[str]:
     name, made, found = model.card["method"], made_by(model), learned(model)
     if isinstance(model.meta, ChangedModel):
         return ["inputs were turned by the covariance of the same tasks (`whiten`), so the prior depends on them"]
-    if isinstance(model.meta, PACOHModel) and isinstance(model.meta.prior, ScaledGPPrior):
-        return [
-            "each task has a scale of its own (`own_scale`): the KLs of posteriors that are no Gaussians are not known"
-        ]
+    meta = _unguarded(model)
+    if isinstance(meta, PACOHModel) and isinstance(meta.prior, ScaledGPPrior):
+        return ["each task has a scale of its own (`own_scale`), so posteriors are no Gaussians, and no KL is known"]
     if found is None:
         return [f"{name} learns no hyper-posterior over GP priors, so the KLs that the theorem needs are not known"]
     answer = []

@@ -88,12 +88,16 @@ def report(
     note: Annotated[
         Path | None, typer.Option(help="A text file whose paragraphs follow the first lines.", exists=True)
     ] = None,
+    reasons: Annotated[
+        Path | None, typer.Option(help="A TOML file: why cells fall short of published ones.", exists=True)
+    ] = None,
 ) -> None:
     """Writes one HTML page and a Markdown page: tables beside published numbers, comparisons, figures, times."""
     from pacoh.bench.report import write
+    from pacoh.bench.short import read_reasons
 
     said = "" if note is None else note.read_text(encoding="utf-8")
-    for path in write(folder, out or folder, name, said):
+    for path in write(folder, out or folder, name, said, None if reasons is None else read_reasons(reasons)):
         typer.echo(path)
 
 
