@@ -31,6 +31,8 @@ from pacoh.priors import (
 )
 from pacoh.priors.base import draw_start
 from pacoh.priors.gaussian import cholesky, log_normal
+from pacoh.priors.kernels import Stretched
+from pacoh.recipes.gp import gp_prior
 
 pytestmark = pytest.mark.usefixtures("float64")
 KEY = jax.random.key(0)
@@ -194,6 +196,30 @@ def test_tempered_evidence_is_the_integral_of_the_tempered_likelihood():
 
         theirs = np.log(quad(integrand, 0.3 - 12 * sd, 0.3 + 12 * sd, epsabs=1e-13, epsrel=1e-12, limit=300)[0])
         assert ours == pytest.approx(theirs, abs=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [SE(), Matern(nu=0.5), Sum((SE(), Matern(nu=1.5)))])
+def test_a_stretched_kernel_is_the_kernel_with_length_scales_so_many_times_as_long(kernel):
+    params, x, z = draw_start(kernel.specs(2), KEY), *(jnp.asarray(data(4, seed=seed)[0]) for seed in (0, 1))
+    longer = jax.tree_util.tree_map_with_path(
+        lambda path, leaf: leaf + np.log(3.0) if "log_length" in jax.tree_util.keystr(path) else leaf, params
+    )
+    stretched = Stretched(kernel, 3.0)
+    assert jax.tree.structure(stretched.specs(2)) == jax.tree.structure(kernel.specs(2))
+    np.testing.assert_allclose(stretched.gram(params, x, z), kernel.gram(longer, x, z), rtol=1e-12)
+    np.testing.assert_allclose(stretched.diag(params, x), np.diagonal(stretched.gram(params, x, x)), rtol=1e-9)
+    left, seen = stretched.embed(params, x)
+    np.testing.assert_allclose(stretched.between(left, seen, seen), kernel.gram(longer, x, x), rtol=1e-12)
+
+
+def test_a_length_goes_to_the_kernels_that_have_one():
+    made = gp_prior(kernel="se*linear+network", length=2.0).kernel
+    product, network = made.parts
+    assert product.parts == (Stretched(SE(), 2.0), Linear())
+    assert network == gp_prior(kernel="network").kernel
+    assert gp_prior(kernel="se").kernel == SE()
+    with pytest.raises(PacohError, match="the kernel 'network\\+linear' has none: leave it out"):
+        gp_prior(kernel="network+linear", length=2.0)
 
 
 @pytest.mark.parametrize("size", [6, 70])

@@ -116,6 +116,34 @@ class Matern(AbstractStationary):
         return factor * jnp.exp(-t)
 
 
+class Stretched(AbstractKernel):
+    """A kernel of x / length: where its length-scales are sought, `length` times as far as without."""
+
+    inner: AbstractKernel
+    length: float = eqx.field(static=True)
+
+    def specs(self, d: int) -> Any:
+        """The kernel's."""
+        return self.inner.specs(d)
+
+    def gram(self, params: Params, x: Float[Array, "a d"], z: Float[Array, "b d"]) -> Float[Array, "a b"]:
+        """The kernel's."""
+        near = x / self.length
+        return self.inner.gram(params, near, near if x is z else z / self.length)
+
+    def diag(self, params: Params, x: Float[Array, "a d"]) -> Float[Array, " a"]:
+        """The kernel's."""
+        return self.inner.diag(params, x / self.length)
+
+    def embed(self, params: Params, x: Float[Array, "a d"]) -> tuple[Params, Any]:
+        """The kernel's."""
+        return self.inner.embed(params, x / self.length)
+
+    def between(self, params: Params, a: Any, b: Any) -> Float[Array, "a b"]:
+        """The kernel's."""
+        return self.inner.between(params, a, b)
+
+
 class Linear(AbstractKernel):
     """x'Dz + c^2 with D the squared weights of the inputs: Bayesian linear regression."""
 

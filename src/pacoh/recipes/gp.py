@@ -1,8 +1,10 @@
 """Gaussian-process learners."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pacoh.errors import PacohError
 from pacoh.inference.base import AbstractInference, Adam
 from pacoh.inference.map import MAP
 from pacoh.inference.nuts import NUTS
@@ -11,7 +13,7 @@ from pacoh.learners.pacoh import PACOH
 from pacoh.learners.vanilla import Vanilla
 from pacoh.priors.gp import GPPrior, paper_gp
 from pacoh.priors.hyper import NoHyperPrior
-from pacoh.priors.kernels import SE, AbstractKernel, Linear, Matern, Product, Sum, Warped, Waves
+from pacoh.priors.kernels import SE, AbstractKernel, Linear, Matern, Product, Stretched, Sum, Warped, Waves
 from pacoh.priors.means import AbstractMean, Basins, Constant, LinearMean, Network, SumMean
 from pacoh.priors.nets import MLP
 from pacoh.priors.scaled import ScaledGPPrior
@@ -31,11 +33,14 @@ def _mean(name: str, net: MLP) -> AbstractMean:
     return choose("mean", name, {"network": Network(net), "constant": Constant(), "linear": LinearMean()})
 
 
-def kernel_of(name: str, net: MLP, features: int) -> AbstractKernel:
-    """A kernel from its name; `a+b` and `a*b` combine."""
+_LENGTHS = ("se", "matern12", "matern32", "matern52")
+
+
+def kernel_of(name: str, net: MLP, features: int, length: float = 1.0) -> AbstractKernel:
+    """A kernel from its name; `a+b` and `a*b` combine. `length` stretches those that have length-scales on inputs."""
     for sign, combine in (("+", Sum), ("*", Product)):
         if sign in name:
-            return combine(tuple(kernel_of(part, net, features) for part in name.split(sign)))
+            return combine(tuple(kernel_of(part, net, features, length) for part in name.split(sign)))
     kernels = {
         "network": Warped(SE(), net, features),
         "se": SE(),
@@ -45,7 +50,16 @@ def kernel_of(name: str, net: MLP, features: int) -> AbstractKernel:
         "linear": Linear(),
         "waves": Waves(),
     }
-    return choose("kernel", name, kernels)
+    kernel = choose("kernel", name, kernels)
+    return Stretched(kernel, length) if length != 1 and name in _LENGTHS else kernel
+
+
+def _check_length(kernel: str, length: float) -> None:
+    if length != 1 and not set(re.split(r"[+*]", kernel)) & set(_LENGTHS):
+        raise PacohError(
+            f"The setting length is of kernels with length-scales on the inputs ({', '.join(_LENGTHS)}); the kernel "
+            f"{kernel!r} has none: leave it out."
+        )
 
 
 def gp_prior(
@@ -59,14 +73,17 @@ def gp_prior(
     noise: float = 0.2,
     own: float = 0.0,
     own_scale: float = 0.0,
+    length: float = 1.0,
 ) -> GPPrior | ScaledGPPrior:
     """A GP prior from names: `network`, `constant` or `linear` means combine with +, kernels with + and *.
 
     `noise` is the sd about which the learned noise is sought, in learner units, `own` that of a task's factor on the
-    mean, `own_scale` that of the log of a task's factor on all else.
+    mean, `own_scale` that of the log of a task's factor on all else. `length` is about where the length-scales of `se`
+    and Matern kernels are sought, in sds of standardised inputs (times the root of their number).
     """
+    _check_length(kernel, length)
     net = MLP((width,) * layers, activation, reach)
-    prior = GPPrior(_mean(mean, net), kernel_of(kernel, net, features), noise, own)
+    prior = GPPrior(_mean(mean, net), kernel_of(kernel, net, features, length), noise, own)
     return ScaledGPPrior(prior, own_scale) if own_scale else prior
 
 

@@ -80,7 +80,8 @@ _DEEP = {"kernel": "network"}
 _BOTH = {"kernel": "network+matern12", "mean": "linear"}
 _OWN = {"own_scale": 0.4}  # tasks that differ in how noisy they are
 _GP_FORMS = (_LINEAR, _ROUGH | _LINEAR, _ROUGH, _DEEP, _DEEP | _LINEAR, _BOTH, _ROUGH | _LINEAR | _OWN)
-_ALONE = {"own_scale": 0.5}  # a task alone tells its scale badly
+_ALONE = {"own_scale": 0.5}  # a task alone tells its scale badly, and how slowly it changes
+_SLOW = {"length": 10.0}
 _GELU, _TANH, _RELU = ({"activation": name} for name in ("gelu", "tanh", "relu"))
 
 _SKIP = {"skip": True}  # a line beside the network, where test tasks may lie outside what was seen
@@ -89,7 +90,7 @@ _LONG, _LONGEST = {"steps": 3000}, {"steps": 10000}  # the defaults stop early, 
 _EPISODES = (_LONG, _LONGEST, _TANH, _RELU, _SKIP, _SKIP | _LONG)
 
 FORMS: dict[str, tuple[dict[str, Any], ...]] = {
-    "vanilla-gp": (_ROUGH, {"kernel": "se+linear"}, _ALONE, _ROUGH | _ALONE),
+    "vanilla-gp": (_ROUGH, {"kernel": "se+linear"}, _ALONE, _ROUGH | _ALONE, _ROUGH | _ALONE | _SLOW),
     "dkl-gp": (_RELU,),
     "vanilla-bnn": (_TANH, _RELU, _EXACT, _EXACT | _TANH, _EXACT | _SKIP),
     **dict.fromkeys(("pacoh-gp-map", "pacoh-gp-svgd", "pacoh-gp-vi"), _GP_FORMS),
