@@ -71,8 +71,10 @@ def peptides(divisions: int = 10) -> None:
         best = y[np.argsort(-said)[:10]]
         told.append((np.corrcoef(said, y)[0, 1] ** 2, y.max() - best.max(), y.max() - best.mean()))
     told = np.array(told)
-    for name, column in zip(("variance explained", "simple regret", "average regret"), told.T, strict=True):
-        print(f"peptides, {name} after ten: {column.mean():.2f} ({column.min():.2f} to {column.max():.2f})")
+    for name, column in zip(
+        ("variance explained", "simple regret after ten", "average regret after ten"), told.T, strict=True
+    ):
+        print(f"peptides, {name}: {column.mean():.2f} ({column.min():.2f} to {column.max():.2f})")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pacoh.bench.regrets import regret_pages
 from pacoh.bench.short import Reasons, short_pages
 from pacoh.bench.spec import Claim, Table, published
 from pacoh.bench.store import Plan, Store
-from pacoh.bench.tables import CALIBRATION, LABELS, Entry, Results, number, sequence, with_sd
+from pacoh.bench.tables import CALIBRATION, LABELS, LISTS, UNLIKELY, Entry, Results, number, sequence, with_sd
 from pacoh.errors import PacohError
 from pacoh.pages import Block, Code, Details, Grid, Heading, Image, Items, Text, to_html, to_markdown
 from pacoh.writing import write_whole
@@ -137,12 +137,7 @@ def show_table(results: Results, table: Table) -> Iterator[Block]:
     rows = [row for row in made.rows if any(_worth(entries.get((row.key, c.key))) for c in columns)]
     if not columns:
         return
-    where = {
-        "test": "",
-        "unused": ", unseen points of the meta-train tasks",
-        "valid": ", validation tasks (on which settings may have been chosen)",
-    }[table.list]
-    yield Heading(3, (known.get("title") or _sentence(LABELS[table.metric])) + where)
+    yield Heading(3, (known.get("title") or _sentence(LABELS[table.metric])) + LISTS[table.list])
     header, lines = [("", ["method"])], [[(row.label, False)] for row in rows]
     for column in columns:
         mine = [entries.get((row.key, column.key)) for row in rows]
@@ -190,9 +185,9 @@ def _reached(results: Results, table: Table, entries: dict[tuple[str, str], Entr
         judged = {place: one for place, one in judged.items() if one.state != "n/a"}
         if not judged:
             continue
-        fine = {place for place, one in judged.items() if one.reaches(table.metric) and one.counts}
-        yield Text(f"{len(fine)} of {len(judged)} {name} cells reach the published mean, or are within one sd of it.")
-        short = {place: one for place, one in judged.items() if place not in fine}
+        short = {place: one for place, one in judged.items() if not one.holds(table.metric)}
+        fine = len(judged) - len(short)
+        yield Text(f"{fine} of {len(judged)} {name} cells reach the published mean, or are within one sd of it.")
         if short:
             yield Items([*_behind(short, rows), *_without_number(short, rows)])
 
@@ -212,7 +207,7 @@ def _without_number(short: dict[tuple[str, str], Entry], rows: dict[str, str]) -
 
 def _short(one: Entry) -> str:
     told = f"{with_sd(one.mean, one.sd)} against {_shown(one)[1][0]}"
-    return told + ("" if one.counts else ", and its log-likelihood is worse than learning alone")
+    return told + ("" if one.counts else f", and {UNLIKELY}")
 
 
 def _claims(results: Results) -> Iterator[Block]:

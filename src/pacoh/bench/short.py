@@ -5,25 +5,27 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from pacoh.bench.compare import HIGHER
-from pacoh.bench.spec import Table
-from pacoh.bench.tables import LABELS, Entry, Results, with_sd
+from pacoh.bench.spec import Row, Table
+from pacoh.bench.tables import LABELS, LISTS, UNLIKELY, Entry, Results, with_sd
 from pacoh.errors import PacohError
 from pacoh.pages import Block, Grid, Heading, Text
 
 Reasons = dict[str, dict[str, str]]
 """Why, by published table and then by environment/method."""
 
-_LISTS = {"valid": ", validation tasks", "unused": ", unseen points of the meta-train tasks"}
-
 
 class Short(NamedTuple):
     """A cell that is not at the published mean, nor within one sd of it, or that does not count."""
 
     table: Table
-    place: str
-    label: str
+    row: Row
+    column: str
     entry: Entry
+
+    @property
+    def place(self) -> str:
+        """What reasons call it."""
+        return f"{self.column}/{self.row.key}"
 
 
 def read_reasons(path: Path) -> Reasons:
@@ -41,13 +43,13 @@ def read_reasons(path: Path) -> Reasons:
 def shortfalls(every: Sequence[Results]) -> list[Short]:
     """All cells that were run and fall short, PACOH's first."""
     found = [
-        Short(table, f"{column}/{row}", results.experiment.row(row).label, entry)
+        Short(table, results.experiment.row(row), column, entry)
         for results in every
         for table in results.experiment.tables
         for (row, column), entry in results.table(table).items()
-        if entry.published is not None and not entry.state and not (entry.reaches(table.metric) and entry.counts)
+        if not entry.state and entry.holds(table.metric) is False
     ]
-    return sorted(found, key=lambda short: not short.place.split("/")[1].startswith("pacoh-"))
+    return sorted(found, key=lambda short: short.row.part != "pacoh")
 
 
 def short_pages(every: Sequence[Results], reasons: Reasons) -> Iterator[Block]:
@@ -63,11 +65,11 @@ def short_pages(every: Sequence[Results], reasons: Reasons) -> Iterator[Block]:
     yield Text("Every cell that was run and is neither at the published mean nor within one published sd of it.")
     lines = [
         [
-            (f"{LABELS[short.table.metric]}{_LISTS.get(short.table.list, '')}", False),
-            (short.place.split("/")[0], False),
-            (short.label, False),
+            (f"{LABELS[short.table.metric]}{LISTS[short.table.list]}", False),
+            (short.column, False),
+            (short.row.label, False),
             (with_sd(short.entry.mean, short.entry.sd), False),
-            (f"{_limit(short):.4g}", False),
+            (f"{short.entry.limit(short.table.metric):.4g}", False),
             (_why(short, reasons), False),
         ]
         for short in known
@@ -76,13 +78,7 @@ def short_pages(every: Sequence[Results], reasons: Reasons) -> Iterator[Block]:
     yield Grid([("", header)], lines)
 
 
-def _limit(short: Short) -> float:
-    assert short.entry.published is not None
-    mean, sd = short.entry.published
-    return mean - (sd or 0.0) if short.table.metric in HIGHER else mean + (sd or 0.0)
-
-
 def _why(short: Short, reasons: Reasons) -> str:
     given = reasons.get(short.table.published or "", {}).get(short.place, "")
-    rule = "" if short.entry.counts else "does not count: its log-likelihood is worse than learning alone"
+    rule = "" if short.entry.counts else f"does not count: {UNLIKELY}"
     return "; ".join(part for part in (rule, given) if part)

@@ -27,6 +27,12 @@ LABELS = {
     "ece": "expected calibration error",
     "ece_by_task": "expected calibration error by task",
 }
+LISTS = {
+    "test": "",
+    "unused": ", unseen points of the meta-train tasks",
+    "valid": ", validation tasks (on which settings may have been chosen)",
+}
+UNLIKELY = "its log-likelihood is worse than learning alone"
 CALIBRATION = ("calibration_error", "calibration_error_rms", "pooled_calibration_error", "ece", "ece_by_task")
 _TARGETS = ("coverage_90", "coverage_95")
 
@@ -57,14 +63,24 @@ class Entry:
             return None
         return (self.mean - self.published.mean) / self.published.sd
 
-    def reaches(self, metric: str) -> bool | None:
-        """Whether ours is at the published mean or better, or within one sd of it; None where nothing was published."""
+    def limit(self, metric: str) -> float | None:
+        """The published mean and one sd, on the worse side of it; None where nothing was published."""
         if self.published is None:
             return None
-        if self.state:
-            return False
-        behind = self.mean - self.published.mean
-        return bool((-behind if metric in HIGHER else behind) <= (self.published.sd or 0.0))
+        sd = self.published.sd or 0.0
+        return self.published.mean - sd if metric in HIGHER else self.published.mean + sd
+
+    def reaches(self, metric: str) -> bool | None:
+        """Whether ours is at the published mean or better, or within one sd of it; None where nothing was published."""
+        limit = self.limit(metric)
+        if limit is None:
+            return None
+        return not self.state and bool(self.mean >= limit if metric in HIGHER else self.mean <= limit)
+
+    def holds(self, metric: str) -> bool | None:
+        """Whether it reaches the published number and counts."""
+        reaches = self.reaches(metric)
+        return None if reaches is None else reaches and self.counts
 
 
 @dataclass(frozen=True)

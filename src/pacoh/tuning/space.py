@@ -80,8 +80,8 @@ _DEEP = {"kernel": "network"}
 _BOTH = {"kernel": "network+matern12", "mean": "linear"}
 _OWN = {"own_scale": 0.4}  # tasks that differ in how noisy they are
 _GP_FORMS = (_LINEAR, _ROUGH | _LINEAR, _ROUGH, _DEEP, _DEEP | _LINEAR, _BOTH, _ROUGH | _LINEAR | _OWN)
-_ALONE = {"own_scale": 0.5}  # a task alone tells its scale badly, and how slowly it changes
-_SLOW = {"length": 10.0}
+_ALONE = {"own_scale": 0.5}  # a task alone tells its scale badly,
+_SLOW = {"length": 10.0}  # and how slowly its values change
 _GELU, _TANH, _RELU = ({"activation": name} for name in ("gelu", "tanh", "relu"))
 
 _SKIP = {"skip": True}  # a line beside the network, where test tasks may lie outside what was seen
