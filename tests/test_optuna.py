@@ -14,7 +14,9 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 
 from pacoh.errors import PacohError, PacohWarning  # noqa: E402
 from pacoh.integrations.optuna import PATIENCE, PacohSampler, joint_space  # noqa: E402
-from pacoh.optimize import Choice, Integer, Real, Space  # noqa: E402
+from pacoh.learners.moved import MovedModel  # noqa: E402
+from pacoh.optimize import Choice, Integer, Real, Space, optimizer  # noqa: E402
+from pacoh.priors import ScaledGPPrior  # noqa: E402
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 SETTINGS = {"steps": 300, "layers": 1, "width": 8, "particles": 2}
@@ -233,3 +235,23 @@ class TestConformance(
         """A sampler that learned, with a fallback of its own."""
         learned = _learned(names)
         return lambda: PacohSampler(learned.model, learned.space)
+
+
+@pytest.mark.parametrize(("method", "scaled"), [("pacoh-gp-map", True), ("moved-gp", False)])
+def test_without_settings_studies_have_scales_of_their_own_where_the_method_knows_them(
+    storage, monkeypatch, method, scaled
+):
+    asked = {}
+
+    def taught(tasks, method, **options):
+        asked.update(options)
+        few = {"steps": 5} if scaled else {"steps": 5, "draws": 16, "kept": 4, "adapt_steps": 2}
+        return optimizer.taught(tasks[:2], method, **options | few)
+
+    monkeypatch.setattr("pacoh.integrations.optuna.taught", taught)
+    sampler = PacohSampler.from_storage(storage, method=method)
+    assert asked["guard"]
+    assert isinstance(sampler.model.meta.learned, MovedModel) != scaled
+    assert (asked.get("own_scale") == 0.5) == scaled
+    if scaled:
+        assert isinstance(sampler.model.meta.learned.prior, ScaledGPPrior)

@@ -84,8 +84,8 @@ class PacohSampler(BaseSampler):
     ) -> "PacohSampler":
         """Learns from the named studies of a database (all, without names), given as `optuna.load_study` takes it.
 
-        `settings` are those of the method; without any, each study has a scale of its own (an error moves more on one
-        data set than on another), and the model is guarded against past studies unlike the new one.
+        `settings` are those of the method; without any, it is guarded against past studies unlike the new one, and
+        under PACOH-GP each study has a scale of its own (an error moves more on one data set than on another).
         """
         known = optuna.study.get_all_study_names(storage)
         names = list(known if studies is None else studies)
@@ -101,7 +101,7 @@ class PacohSampler(BaseSampler):
             sampler = PacohSampler(None, None, **rest)
             sampler._say(f"{len(tasks)} past studies have trials to learn from, and two are needed")
             return sampler
-        options = {"guard": True, "own_scale": OWN_SCALE} if settings is None else dict(settings)
+        options = _usual(method) if settings is None else dict(settings)
         model, warp = taught(tasks, method, seed=seed, **options)
         return PacohSampler(model, space, warp=warp, places=good_places(tasks), **rest)
 
@@ -210,6 +210,10 @@ class PacohSampler(BaseSampler):
         ]
         optimizer.asked = trial.number
         return optimizer.ask()[0]
+
+
+def _usual(method: str) -> dict[str, Any]:
+    return {"guard": True} | ({"own_scale": OWN_SCALE} if method.startswith("pacoh-gp-") else {})
 
 
 def good_places(tasks: Sequence[tuple[np.ndarray, np.ndarray]], most: int = GOOD) -> np.ndarray:
